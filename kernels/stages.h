@@ -129,12 +129,14 @@ struct ReduceArgs {
 
 inline constexpr uint32_t kOperandArgumentsMax = 32;
 
-/** Wide sum of operands, encoded once with bits_down. With weights, on a CPU, they are codes of
- *  means, weights[k] ranks each, coding.ranks of them together; without, one operand for each rank.
+/** Wide sum of operands, encoded once with bits_down. With weights they are codes of means,
+ *  weights[k] ranks each, coding.ranks of them together; without, one operand for each rank. Devices
+ *  take weights of exponential levels alone, in host memory and in their own: up to
+ *  kOperandArgumentsMax are arguments of the kernel.
  *  operand_scales_bytes: not 0 if these means have scales of their own (linear levels with rescale,
- *  bits = bits_down): so many bytes behind the first word of each operand is its first block's
- *  scale, and those of other blocks follow. norms are not used then. The operand in the place of
- *  out_words may have its scales in that of out_scales.
+ *  bits = bits_down, on a CPU): so many bytes behind the first word of each operand is its first
+ *  block's scale, and those of other blocks follow. norms are not used then. The operand in the
+ *  place of out_words may have its scales in that of out_scales.
  *  words: an array that, on a device, it can read. operands, on a device: null, or the same array
  *  in host memory, which may change when the call returns; up to kOperandArgumentsMax are arguments
  *  of the kernel. out_words may be one of the operands if they have as many bits. out_scales: one
@@ -151,6 +153,7 @@ struct ReduceManyArgs {
   const uint32_t* weights = nullptr;
   uint32_t weight_count = 0;
   bool nontemporal = false;  ///< as in QuantizeArgs
+  const uint64_t* device_weights = nullptr;
   const uint32_t* const* operands = nullptr;
   /** Rice codes, on a device: memory for sums as float32, a whole group for each of the range. If
    *  out_words is null they are all that is made. */

@@ -10,7 +10,7 @@ using Calls = StageCalls<ReduceManyArgs>;
 template <typename Stage>
 StageError run_stage(const Calls& calls, const Stage& stage) {
   return calls.run(Launcher(calls.first().stream), reduce_many_kernel<Stage>, stage,
-                   OperandList(calls.first()));
+                   typename Stage::List(calls.first()));
 }
 
 template <typename Add, typename Levels>
@@ -31,19 +31,22 @@ StageError run_linear(const Calls& calls) {
 
 template <uint32_t kBits>
 StageError run_exponential(const Calls& calls) {
-  const AddExponential<kBits, 0> add{Operands(calls.first())};
-  return calls.first().coding.bits_down == 8 ? run(calls, add, ExponentialLevels<8, 0>{0})
-                                             : run(calls, add, ExponentialLevels<4, 0>{0});
+  const ReduceManyArgs& args = calls.first();
+  const AddExponential<kBits, 0, WeightedOperandList> add{Operands(args)};
+  return args.coding.bits_down == 8 ? run(calls, add, ExponentialLevels<8, 0>{0})
+                                    : run(calls, add, ExponentialLevels<4, 0>{0});
 }
 
 StageError run_all(const Calls& calls) {
-  const Coding& coding = calls.first().coding;
-  if (coding.levels == Levels::none) return run_stage(calls, ReduceManyNone(calls.first()));
+  const ReduceManyArgs& args = calls.first();
+  const Coding& coding = args.coding;
+  if (coding.levels == Levels::none) return run_stage(calls, ReduceManyNone(args));
   if (coding.levels == Levels::linear) {
     return coding.bits == 8 ? run_linear<8>(calls) : run_linear<4>(calls);
   }
   if (coding.mantissa_bits > 0) {
-    return run(calls, AddExponential<8, 2>{Operands(calls.first())}, ExponentialLevels<8, 2>{0});
+    const AddExponential<8, 2, WeightedOperandList> add{Operands(args)};
+    return run(calls, add, ExponentialLevels<8, 2>{0});
   }
   return coding.bits == 8 ? run_exponential<8>(calls) : run_exponential<4>(calls);
 }
@@ -52,8 +55,8 @@ StageError run_all(const Calls& calls) {
 
 StageError reduce_many(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
   if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
-  if (args->weights != nullptr) {  // Only schedules over several nodes have them: hosts make these.
-    return {"reduce_many", 0, nullptr, "no stage of devices adds means"};
+  if (args->weights != nullptr && args->coding.levels != Levels::exponential) {
+    return {"reduce_many", 0, nullptr, "stages of devices weight exponential levels alone"};
   }
   for (size_t first = 0, end = 0; first < count; first = end) {
     for (end = first + 1; end < count && share_list(args[first], args[end]);) ++end;

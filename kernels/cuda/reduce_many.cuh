@@ -8,17 +8,41 @@
 
 namespace gq::cuda {
 
+inline uint32_t operand_count(const ReduceManyArgs& args) {
+  return args.weights != nullptr ? args.weight_count : args.coding.ranks;
+}
+
 /** The operands' words, one for each rank, as arguments of a kernel. */
 struct OperandList {
   const uint32_t* words[kOperandArgumentsMax];
 
   static bool holds(const ReduceManyArgs& args) {
-    return args.operands != nullptr && args.coding.ranks <= kOperandArgumentsMax;
+    return args.operands != nullptr && operand_count(args) <= kOperandArgumentsMax;
   }
   explicit OperandList(const ReduceManyArgs& args) {
     for (uint32_t k = 0; k < kOperandArgumentsMax; ++k) {
-      words[k] = holds(args) && k < args.coding.ranks ? args.operands[k] : nullptr;
+      words[k] = holds(args) && k < operand_count(args) ? args.operands[k] : nullptr;
     }
+  }
+  GQ_DEVICE static float weight_of(uint32_t) { return 1; }
+};
+
+/** The same with how many ranks each stands for: 1 where there are no weights. */
+struct WeightedOperandList : OperandList {
+  float weight[kOperandArgumentsMax];
+  const uint64_t* weights;  ///< of the device's memory, if there are more
+
+  explicit WeightedOperandList(const ReduceManyArgs& args)
+      : OperandList(args),
+        weights(operand_count(args) > kOperandArgumentsMax ? args.device_weights : nullptr) {
+    for (uint32_t k = 0; k < kOperandArgumentsMax; ++k) {
+      const bool has_weight = weights == nullptr && k < args.weight_count;
+      weight[k] = has_weight ? static_cast<float>(args.weights[k]) : 1;
+    }
+  }
+  GQ_DEVICE float weight_of(uint32_t k) const {
+    if (weights != nullptr) return static_cast<float>(static_cast<uint32_t>(__ldg(weights + k)));
+    return weight[k % kOperandArgumentsMax];
   }
 };
 
@@ -32,7 +56,7 @@ struct Operands {
   explicit Operands(const ReduceManyArgs& args)
       : first(OperandList::holds(args) ? args.operands[0] : nullptr),
         array(args.words),
-        count(args.coding.ranks) {}
+        count(operand_count(args)) {}
 
   GQ_HD void set(const void* piece) {
     if (first != nullptr) {
@@ -54,7 +78,7 @@ struct Operands {
     return words;
   }
 
-  /** Calls `add(word)` with the words of one operand after the other, in their order. Loads of
+  /** Calls `add(word, k)` with the words of one operand k after the other, in their order. Loads of
    *  kAtOnce operands are under way together. */
   template <uint32_t kBits, typename Add>
   GQ_DEVICE void each(const OperandList& list, uint32_t begin, uint32_t end, const Place& place,
@@ -68,7 +92,7 @@ struct Operands {
                           place.code_count, word[n]);
       }
       GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
-        if (k + n < end) add(word[n]);
+        if (k + n < end) add(word[n], k + n);
       }
     }
   }
@@ -78,6 +102,7 @@ struct Operands {
  *  offsets of all ranks are taken off at once. */
 template <uint32_t kCodeBits>
 struct AddLinear {
+  using List = OperandList;
   static constexpr uint32_t kBits = kCodeBits;
   static constexpr uint32_t kWords = kThreadWords<kBits>;
   static constexpr uint32_t kNarrowRanks = 256;
@@ -89,13 +114,14 @@ struct AddLinear {
   /** Lane e of a word is in part e mod kParts, in its lower half or its upper one. */
   GQ_DEVICE void add_narrow(const OperandList& list, const Place& place, uint32_t first_rank,
                             uint32_t end, uint32_t (&sum)[kWords][kParts]) const {
-    operands.each<kBits>(list, first_rank, end, place, [&](const uint32_t (&word)[kWords]) {
+    const auto add_one = [&](const uint32_t (&word)[kWords], uint32_t) {
       GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) {
         GQ_UNROLL for (uint32_t k = 0; k < kParts; ++k) {
           sum[w][k] += (word[w] >> (kBits * k)) & kLanes;
         }
       }
-    });
+    };
+    operands.each<kBits>(list, first_rank, end, place, add_one);
   }
 
   GQ_DEVICE void add(const OperandList& list, const Place& place,
@@ -120,19 +146,23 @@ struct AddLinear {
 };
 
 /** Sums of exponential levels with the norm's octave as 1, in rank order. */
-template <uint32_t kCodeBits, uint32_t kMantissaBits>
+template <uint32_t kCodeBits, uint32_t kMantissaBits, typename OperandLists = OperandList>
 struct AddExponential {
+  using List = OperandLists;
   static constexpr uint32_t kBits = kCodeBits;
   Operands operands;
 
-  /** From -0 on: added to the first level it changes no bit. */
-  GQ_DEVICE void add(const OperandList& list, const Place& place,
+  /** From -0 on: added to the first level it changes no bit. Products with weights are exact, so
+   *  that one instruction has the bits of two. */
+  GQ_DEVICE void add(const List& list, const Place& place,
                      float (&value)[kThreadValues]) const {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = -0.0f;
-    const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>]) {
+    const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>], uint32_t operand) {
+      const float weight = list.weight_of(operand);
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        value[e] += exponential_level_of<kBits, kMantissaBits>(
+        const float level = exponential_level_of<kBits, kMantissaBits>(
             lane<kBits>(word[e / codes_per_word(kBits)], e), code_max(kBits));
+        value[e] = __fmaf_rn(level, weight, value[e]);
       }
     };
     operands.each<kBits>(list, 0, operands.count, place, add_one);
@@ -174,8 +204,9 @@ struct WideSum : ValueStage {
 template <typename Add, typename Levels>
 struct ReduceMany : WideSum<Add, Levels> {
   using WideSum<Add, Levels>::WideSum;
+  using List = typename Add::List;
 
-  GQ_DEVICE void run(const Iterations& iterations, const OperandList& list,
+  GQ_DEVICE void run(const Iterations& iterations, const List& list,
                      BlockIterations::Shared&) const {
     const Scale scale = this->encoder.levels.scale_for_norm(static_cast<float>(this->full));
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
@@ -193,6 +224,7 @@ struct ReduceMany : WideSum<Add, Levels> {
  *  and for their codes: that needs no memory. */
 template <typename Add, typename Levels>
 struct ReduceManyRescaled : WideSum<Add, Levels> {
+  using List = typename Add::List;
   static constexpr uint32_t kBlocksAtOnce = 2;  // its sums do not fit into 80 registers
   NormSource norms;
   BlockIterations blocks;
@@ -213,7 +245,7 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
     return this->iterations_of(uint64_t{blocks.part_count} * kBlockValues);
   }
 
-  GQ_DEVICE void run(const Iterations& iterations, const OperandList& list,
+  GQ_DEVICE void run(const Iterations& iterations, const List& list,
                      BlockIterations::Shared& shared) const {
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
       const uint64_t first = uint64_t{k} * blocks.part_count;
@@ -236,7 +268,7 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
   }
 
  private:
-  GQ_DEVICE void add_and_keep(const OperandList& list, const Place& place,
+  GQ_DEVICE void add_and_keep(const List& list, const Place& place,
                               float (&value)[kThreadValues], uint32_t& largest) const {
     this->add.add(list, place, value);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
@@ -255,6 +287,7 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
 
 /** Sums of float32, in rank order. */
 struct ReduceManyNone : ValueStage {
+  using List = OperandList;
   Operands operands;
   PatternBuffer target;
 
@@ -291,7 +324,7 @@ struct ReduceManyNone : ValueStage {
 template <typename Stage>
 __global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
     reduce_many_kernel(const __grid_constant__ Pieces<Stage> pieces,
-                       const __grid_constant__ OperandList list) {
+                       const __grid_constant__ typename Stage::List list) {
   __shared__ BlockIterations::Shared shared;
   for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
     stage.run(iterations, list, shared);
@@ -309,7 +342,7 @@ inline Piece piece_of(const ReduceManyArgs& args) {
 /** Whether the operands of two pieces are as far from each other, so that both have one list. */
 inline bool share_list(const ReduceManyArgs& a, const ReduceManyArgs& b) {
   if (!OperandList::holds(a)) return true;
-  for (uint32_t k = 1; k < a.coding.ranks; ++k) {
+  for (uint32_t k = 1; k < operand_count(a); ++k) {
     const auto apart = [k](const ReduceManyArgs& args) {
       return reinterpret_cast<uintptr_t>(args.operands[k]) -
              reinterpret_cast<uintptr_t>(args.operands[0]);

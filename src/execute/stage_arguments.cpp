@@ -11,6 +11,7 @@ Coding node_coding(Coding coding, uint32_t ranks) {
   if (!coding.encodes_nodes_down()) {
     coding.bits_down = coding.bits;
     coding.steps_down = coding.steps;
+    coding.group_planes_down = 0;
     coding.rescale = false;
   }
   coding.ranks = ranks;

@@ -190,9 +190,10 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
                               places * sizeof(SegmentPlace));
   }
   if (plan->coding.levels == Levels::rice && request.stages_are_launches) {
-    const uint64_t owned = shard_value_count(plan->shape, shard_count(plan->shape));
-    plan->float_sums_bytes =
-        reserve_behind(&plan->layout, static_cast<size_t>(owned) * sizeof(float));
+    const uint64_t nodes = plan->shape.nodes == nullptr ? 1 : plan->shape.nodes->count();
+    plan->float_sums_count = nodes * shard_value_count(plan->shape, shard_count(plan->shape));
+    const size_t sums = static_cast<size_t>(plan->float_sums_count);
+    plan->float_sums_bytes = reserve_behind(&plan->layout, sums * sizeof(float));
   }
   return Status();
 }

@@ -44,8 +44,9 @@ struct Plan {
   Shape shape;
   Layout layout;
   /** Of Rice codes on a device: where an owner's sums are in the arena, as float32, until they are
-   *  encoded. */
+   *  encoded, and of how many values it adds at once: a shard, or that of each node of a part. */
   size_t float_sums_bytes = 0;
+  uint64_t float_sums_count = 0;
 };
 
 /** The arguments of make_plan(); all of them must be equal on all ranks. */

@@ -104,7 +104,8 @@ DeviceCalls::DeviceCalls(std::vector<Values> inputs, const std::vector<std::stri
   }
 }
 
-void DeviceCalls::add(const std::string& format, gqsgd_schedule schedule, bool at_device) {
+void DeviceCalls::add(const std::string& format, gqsgd_schedule schedule, bool at_device,
+                      const std::string& options) {
   Operation call;
   call.quantizer = format;
   call.schedule = schedule;
@@ -114,7 +115,7 @@ void DeviceCalls::add(const std::string& format, gqsgd_schedule schedule, bool a
   call.index = operations_.size() % 7;
   call.at_device = at_device;
   operations_.push_back(call);
-  expected_.push_back(simulate(call, inputs_));
+  expected_.push_back(simulate(call, inputs_, options));
 }
 
 DirectCalls::DirectCalls(std::vector<Values> inputs, const std::vector<std::string>& formats,
@@ -122,6 +123,14 @@ DirectCalls::DirectCalls(std::vector<Values> inputs, const std::vector<std::stri
     : DeviceCalls(std::move(inputs)) {
   for (size_t k = 0; k < repeats * formats.size(); ++k) {
     add(formats[k % formats.size()], GQSGD_SCHEDULE_DIRECT, false);
+  }
+}
+
+NodeCalls::NodeCalls(const std::vector<int32_t>& node_ids, const std::vector<std::string>& formats,
+                     size_t value_count)
+    : DeviceCalls(gradients(static_cast<int>(node_ids.size()), value_count, 14)) {
+  for (const std::string& format : formats) {
+    add(format, GQSGD_SCHEDULE_HIERARCHICAL, false, nodes_option(node_ids));
   }
 }
 

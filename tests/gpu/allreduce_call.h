@@ -46,7 +46,9 @@ class DeviceCalls {
 
  protected:
   explicit DeviceCalls(std::vector<Values> inputs) : inputs_(std::move(inputs)) {}
-  void add(const std::string& format, gqsgd_schedule schedule, bool at_device);
+  /** options: of the virtual ranks. */
+  void add(const std::string& format, gqsgd_schedule schedule, bool at_device,
+           const std::string& options = "");
 
  private:
   std::vector<Values> inputs_;
@@ -58,6 +60,13 @@ class DeviceCalls {
 class DirectCalls : public DeviceCalls {
  public:
   DirectCalls(std::vector<Values> inputs, const std::vector<std::string>& formats, size_t repeats);
+};
+
+/** Calls of schedule hierarchical over these nodes. */
+class NodeCalls : public DeviceCalls {
+ public:
+  NodeCalls(const std::vector<int32_t>& node_ids, const std::vector<std::string>& formats,
+            size_t value_count);
 };
 
 /** How what is enqueued on a stream becomes a graph. */

@@ -53,6 +53,16 @@ TEST(Local, SpecialValues_SameBits) {
   }
 }
 
+TEST(Local, NodesOfDifferentSizes_SameBits) {
+  const std::vector<std::string> formats = {"blocks-8",   "relative-8", "paper-ge4",
+                                            "adaptive-4", "rice-4",     "none"};
+  for (const int ranks : {3, 5}) {
+    const std::vector<int32_t> nodes = uneven_nodes(ranks);
+    expect_same_bits(ranks, NodeCalls(nodes, formats, 20001),
+                     "timeout_ms=60000," + nodes_option(nodes));
+  }
+}
+
 TEST(Local, ManyValues_SameBits) {
   expect_same_bits(4, {"paper-gl8", "paper-ge4", "blocks-8", "adaptive-5"}, 9000001,
                    "timeout_ms=60000");

@@ -29,6 +29,22 @@ inline constexpr const char* kWideFormats[] = {
     "levels=exponential,bits=8,bits_down=4,block=64,rescale=true",
     "levels=linear,bits=4,bits_down=8,rounding_down=subtractive,rounding=independent"};
 
+/** Formats of every kind that devices have, to add over nodes. */
+inline constexpr const char* kNodeFormats[] = {
+    "blocks-8",
+    "rotated-4-8",
+    "rotated-4",
+    "paper-gl8",
+    "none",
+    "adaptive-4",
+    "levels=linear,bits=4,bits_down=8,rounding_down=subtractive,rounding=independent",
+    "paper-ge8,norm=2:2",
+    "paper-ge4",
+    "relative-8",
+    "levels=exponential,bits=8,bits_down=4,block=64,rescale=true",
+    "rice-4",
+    "rice-3,rounding=nearest"};
+
 /** Floats of 16 bits and Rice codes, on host memory: the direct schedule, or nodes. */
 inline constexpr const char* kHostFormats[] = {"bf16", "fp16", "bf16,rounding=nearest", "rice-4",
                                                "rice-3,rounding=nearest"};

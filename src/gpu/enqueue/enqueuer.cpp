@@ -241,18 +241,22 @@ Status Enqueuer::reduce(const ExecutionStep& step) const {
   return Status(stages().reduce(arguments_.reduce(step.move, step.piece, operand)));
 }
 
-/** The plan has the operands that a weighted sum would have, each as often as it counts. */
+/** Only exponential levels have weights here: the plan has the operands of linear ones as often as
+ *  they count, and others are sums. */
 ReduceManyArgs Enqueuer::reduce_many(const ExecutionStep& step) const {
   ReduceManyArgs args =
       arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
-  if (args.weights != nullptr && !has_norm(args.coding.levels)) args.coding.ranks = step.count;
-  args.weights = nullptr;
-  args.weight_count = 0;
+  if (args.coding.levels == Levels::exponential) {
+    if (args.weights != nullptr) args.device_weights = device_weights();
+  } else {
+    if (args.weights != nullptr && !has_norm(args.coding.levels)) args.coding.ranks = step.count;
+    args.weights = nullptr;
+    args.weight_count = 0;
+  }
   args.operands = host_operands_at(step.first);
-  if (args.coding.levels == Levels::rice) {  // Each rank owns one shard.
-    const uint64_t shard = shard_value_count(plan_.shape, shard_count(plan_.shape));
+  if (args.coding.levels == Levels::rice) {
     args.sums = reinterpret_cast<float*>(places_.arena + plan_.float_sums_bytes) +
-                args.range.first_value % shard;
+                args.range.first_value % plan_.float_sums_count;
   }
   return args;
 }

@@ -90,6 +90,11 @@ class Enqueuer {
   const uint32_t* const* operands_at(size_t first) const {
     return reinterpret_cast<const uint32_t* const*>(cached_.addresses.get().on_device + first);
   }
+  /** The ranks of each node, behind the addresses of operands. */
+  const uint64_t* device_weights() const {
+    const size_t behind = cached_.execution_plan.operands().size();
+    return reinterpret_cast<const uint64_t*>(cached_.addresses.get().on_device + behind);
+  }
   const uint32_t* const* host_operands_at(size_t first) const {
     return reinterpret_cast<const uint32_t* const*>(cached_.addresses.get().staged + first);
   }

@@ -78,16 +78,14 @@ TEST(SameBits, RiceCodes_SameBits) {
                      {1000, 1, 70001, 8193});
   }
 }
-// Owners add the codes of nodes' means, each as often as its node has ranks.
+// Owners add the codes of nodes' means as often as a node has ranks, or by weights.
 TEST(SameBits, NodesOfDifferentSizes_SameBits) {
   for (const int ranks : {3, 4, 5, 9}) {
     for (const char* chunks : {"", ",chunk_value_count=1024"}) {
       const std::string options = nodes_option(uneven_nodes(ranks)) + chunks;
       const NcclGroup group(ranks, options);
       std::vector<Operation> calls;
-      for (const char* format :
-           {"paper-gl8,block=128,rotate=hadamard", "paper-gl4", "paper-gl8", "none", "adaptive-4",
-            "levels=linear,bits=8,bits_down=4,rounding_down=subtractive,rounding=independent"}) {
+      for (const char* format : kNodeFormats) {
         calls.push_back({format, GQSGD_SCHEDULE_HIERARCHICAL});
         calls.back().op = calls.size() % 2 == 0 ? GQSGD_MEAN : GQSGD_SUM;
         calls.back().in_place = calls.size() % 3 == 1;
@@ -95,6 +93,18 @@ TEST(SameBits, NodesOfDifferentSizes_SameBits) {
       EXPECT_EQ(compare(group, calls, {70001, 1, 4099}, options), "") << options;
     }
   }
+}
+
+// More nodes than a kernel has operands as arguments; two ranks on one of them.
+TEST(SameBits, ManyNodes_SameBits) {
+  std::vector<int32_t> nodes(34);
+  for (size_t k = 0; k < nodes.size(); ++k) nodes[k] = static_cast<int32_t>(k % 33);
+  const std::string options = nodes_option(nodes);
+  EXPECT_EQ(compare(NcclGroup(34, options),
+                    {{"relative-8", GQSGD_SCHEDULE_HIERARCHICAL},
+                     {"rice-4", GQSGD_SCHEDULE_HIERARCHICAL}},
+                    {3000}, options),
+            "");
 }
 
 // Two nodes by the names of their hosts; without names all ranks are on this machine.
@@ -105,13 +115,6 @@ TEST(SameBits, HostsOfRanks_AreTheNodes) {
   const Operation other{"relative-8", GQSGD_SCHEDULE_HIERARCHICAL};
   EXPECT_NE(compare(group, {other}, {1000}), "");
   EXPECT_EQ(compare(NcclGroup(4), {other}, {1000}), "");
-}
-
-TEST(SameBits, ExponentialLevelsOverNodes_Unsupported) {
-  const NcclGroup group(3, nodes_option(uneven_nodes(3)));
-  const std::string found =
-      compare(group, {{"relative-8", GQSGD_SCHEDULE_HIERARCHICAL}}, {1000}, "");
-  EXPECT_NE(found.find("levels=exponential"), std::string::npos) << found;
 }
 
 TEST(SameBits, MeansOfNodesWithScales_Unsupported) {

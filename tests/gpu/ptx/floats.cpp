@@ -33,6 +33,10 @@ V multiplied(V a, V b) {
   return as_device<V>(a * b);
 }
 template <typename V>
+V added_product(V a, V b, V c) {
+  return as_device<V>(std::fma(a, b, c));
+}
+template <typename V>
 V divided(V a, V b) {
   return as_device<V>(a / b);
 }
@@ -125,6 +129,7 @@ void add_floats(const std::string& type, Table* table) {
   all["add.rn." + type] = of<added<V>>;
   all["sub.rn." + type] = of<subtracted<V>>;
   all["mul.rn." + type] = of<multiplied<V>>;
+  all["fma.rn." + type] = of<added_product<V>>;
   all["div.rn." + type] = of<divided<V>>;
   all["rcp.rn." + type] = of<reciprocal<V>>;
   all["sqrt.rn." + type] = of<root<V>>;

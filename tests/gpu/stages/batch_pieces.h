@@ -71,9 +71,13 @@ inline std::vector<DequantizeArgs> cut(const DequantizeArgs& args) {
   });
 }
 
+inline uint32_t operand_count(const ReduceManyArgs& args) {
+  return args.weights != nullptr ? args.weight_count : args.coding.ranks;
+}
+
 /** The arrays of operands of all pieces, one after the other, behind those of the whole. */
 inline std::vector<const uint32_t*> operand_lists(const ReduceManyArgs& args) {
-  const uint32_t operands = args.coding.ranks;
+  const uint32_t operands = operand_count(args);
   std::vector<const uint32_t*> lists;
   cut(args, args.coding.rotated, args.coding.block, [&](ReduceManyArgs&, uint64_t first) {
     for (uint32_t k = 0; k < operands; ++k) {
@@ -90,8 +94,8 @@ inline std::vector<ReduceManyArgs> cut(const ReduceManyArgs& args, const uint32_
   return cut(args, coding.rotated, coding.block, [&](ReduceManyArgs& piece, uint64_t first) {
     piece.words = words;
     piece.operands = batch_mode.operands_in_memory ? nullptr : operands;
-    words += coding.ranks;
-    operands += coding.ranks;
+    words += operand_count(args);
+    operands += operand_count(args);
     advance_norms(piece.norms, coding.block, first);
     piece.out_words += first * coding.bits_down / 32;
     if (coding.block > 0) advance(piece.out_scales, first / coding.block);

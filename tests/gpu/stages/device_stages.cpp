@@ -143,13 +143,15 @@ StageError reduce_many(const ReduceManyArgs& args) {
   bring_step(image, &there);
   const Coding& coding = args.coding;
   std::vector<const uint32_t*> list;
-  for (uint32_t k = 0; k < coding.ranks; ++k) {
+  for (uint32_t k = 0; k < operand_count(args); ++k) {
     list.push_back(image.input(args.words[k], code_bytes(coding, args.range, coding.bits)));
   }
   ReduceManyArgs listed = there;
   listed.words = list.data();
   const std::vector<const uint32_t*> lists = operand_lists(listed);
   there.words = image.input(lists.data(), lists.size() * sizeof lists[0]);
+  const std::vector<uint64_t> weights(args.weights, args.weights + args.weight_count);
+  there.device_weights = image.input(weights.data(), weights.size() * sizeof weights[0]);
   there.norms = norms_in(image, args.norms, coding, args.range);
   there.out_words = image.output(args.out_words, code_bytes(coding, args.range, coding.bits_down));
   if (coding.rescale) {

@@ -13,12 +13,12 @@ LocalGroup::LocalGroup(int rank_count, const std::string& options) : DeviceGroup
 }
 
 Calls::Calls(int rank_count, const std::vector<Operation>& operations,
-             const std::vector<size_t>& value_counts)
+             const std::vector<size_t>& value_counts, const std::string& options)
     : operations_(operations) {
   for (size_t k = 0; k < operations.size(); ++k) {
     const size_t value_count = value_counts[k % value_counts.size()];
     inputs_.push_back(gradients(rank_count, value_count, 40 + k));
-    expected_.push_back(simulate(operations[k], inputs_[k]));
+    expected_.push_back(simulate(operations[k], inputs_[k], options));
   }
 }
 

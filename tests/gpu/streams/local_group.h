@@ -21,9 +21,9 @@ class LocalGroup : public DeviceGroup {
 /** Calls one after the other, and what virtual ranks make of them. */
 class Calls {
  public:
-  /** Lengths are taken cyclically. */
+  /** Lengths are taken cyclically. options: of the virtual ranks. */
   Calls(int rank_count, const std::vector<Operation>& operations,
-        const std::vector<size_t>& value_counts);
+        const std::vector<size_t>& value_counts, const std::string& options = "");
 
   /** Makes all calls as this rank without waiting, each on a stream of its own that is late by
    *  another time than those of other ranks; then waits and compares. */

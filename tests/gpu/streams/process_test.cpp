@@ -48,6 +48,18 @@ TEST(SameBits, BlocksAndReencodedByOwners_SameBits) {
                    {GQSGD_SCHEDULE_DIRECT}, "timeout_ms=20000,chunk_value_count=256");
 }
 
+TEST(SameBits, Nodes_SameBits) {
+  const std::string nodes = nodes_option(uneven_nodes(5));
+  for (const Device* device : {&host_device(), &host_device_alone()}) {
+    std::vector<Calls> all;
+    for (const char* format : {"blocks-8", "relative-8", "rice-4"}) {
+      all.emplace_back(5, calls_of(format, {GQSGD_SCHEDULE_HIERARCHICAL}),
+                       std::vector<size_t>{20000, 1, 4099, 33}, nodes);
+    }
+    EXPECT_EQ(run_calls(*device, 5, all, "timeout_ms=20000," + nodes), "");
+  }
+}
+
 /** Norms of order 2 make most codes zero. */
 TEST(SameBits, SparseEntries_SameBits) {
   for (const Device* device : {&host_device(), &host_device_alone()}) {

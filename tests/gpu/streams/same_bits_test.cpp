@@ -46,6 +46,24 @@ TEST(SameBits, OtherNorms_SameBits) {
   expect_same_bits({"paper-gl8,norm=2:2", "paper-ge8,norm=inf:2", "paper-gl4,norm=1:inf"}, kAll);
 }
 
+TEST(SameBits, NodesOfDifferentSizes_SameBits) {
+  for (const int ranks : {3, 4, 9}) {
+    const std::string nodes = nodes_option(uneven_nodes(ranks));
+    for (const char* chunks : {"", ",chunk_value_count=1024"}) {
+      const LocalGroup group(ranks, "timeout_ms=20000," + nodes + chunks);
+      for (const char* format : kNodeFormats) {
+        const Calls calls(ranks, calls_of(format, {GQSGD_SCHEDULE_HIERARCHICAL}),
+                          {70001, 1, 4099, 33}, nodes);
+        EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
+          return calls.make_and_compare(rank, comm);
+        }),
+                  "")
+            << ranks << " ranks, " << format << chunks;
+      }
+    }
+  }
+}
+
 TEST(SameBits, EveryElementType_SameBits) {
   for (const int ranks : {2, 3}) {
     const LocalGroup group(ranks);

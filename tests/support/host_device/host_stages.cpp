@@ -53,6 +53,20 @@ bool is_open(const Gate& gate) {
   return *gate.word == kGateOpen;
 }
 
+/** By the weights that a device has, when the stream comes to it. */
+StageError reduce_many(const ReduceManyArgs& args) {
+  if (args.device_weights == nullptr) return enqueue<&Stages::reduce_many>(args);
+  if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  stream_of(args.stream).run([args] {
+    const uint64_t* const from = args.device_weights;
+    const std::vector<uint32_t> weights(from, from + args.weight_count);
+    ReduceManyArgs made = with_step(args);
+    made.weights = weights.data();
+    (void)cpu().reduce_many(made);
+  });
+  return {};
+}
+
 StageError dequantize(const DequantizeArgs& args) {
   if (const StageError error = check_stage(args.stream); failed(error)) return error;
   stream_of(args.stream).run([args, grouped = grouped_of(args)] {
@@ -162,7 +176,7 @@ constexpr Stages kStages = {
     enqueue<&Stages::merge_norms, MergeNormsArgs>,
     enqueue<&Stages::quantize, QuantizeArgs>,
     enqueue<&Stages::reduce, ReduceArgs>,
-    enqueue<&Stages::reduce_many, ReduceManyArgs>,
+    reduce_many,
     dequantize,
     count_entries,
     select,
@@ -173,7 +187,7 @@ constexpr BatchStages kBatches = {
     enqueue_all<enqueue<&Stages::norm, NormArgs>, NormArgs>,
     merge_all,
     enqueue_all<enqueue<&Stages::quantize, QuantizeArgs>, QuantizeArgs>,
-    enqueue_all<enqueue<&Stages::reduce_many, ReduceManyArgs>, ReduceManyArgs>,
+    enqueue_all<reduce_many, ReduceManyArgs>,
     enqueue_all<dequantize, DequantizeArgs>,
     write_segments,
 };

@@ -9,28 +9,12 @@ namespace {
 Status check_kind(const Call& call, const StreamGroup& group) {
   const bool adds_means = call.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL &&
                           !group.endpoint().nodes.is_flat();
-  if (adds_means && group.transport().agrees_on_host()) {
-    return fail(GQSGD_UNSUPPORTED,
-                "schedule hierarchical over several nodes works on host memory and over NCCL; use "
-                "schedule direct");
-  }
-  if (adds_means && call.format.levels == Levels::exponential) {
-    return fail(GQSGD_UNSUPPORTED,
-                "levels=exponential with schedule hierarchical over several nodes works on host "
-                "memory in this version; use schedule direct, or a format of linear levels, such "
-                "as adaptive-4");
-  }
   const Coding coding = coding_of(call.format, group.endpoint().size(), 0);
   if (adds_means && coding.encodes_nodes_down()) {
     return fail(GQSGD_UNSUPPORTED,
                 "%s with schedule hierarchical over several nodes works on host memory in this "
                 "version; use schedule direct, or adaptive widths, such as adaptive-4",
                 call.format.rescale ? "rescale=true" : "bits_down greater than bits");
-  }
-  if (adds_means && call.format.levels == Levels::rice) {
-    return fail(GQSGD_UNSUPPORTED,
-                "levels=rice with schedule hierarchical over several nodes works on host memory in "
-                "this version; use schedule direct, or a preset with norms, such as adaptive-4");
   }
   if (!has_device_stages(call.format.levels)) {
     return fail(GQSGD_UNSUPPORTED,

@@ -8,6 +8,7 @@
 #include "src/call/agreement.h"
 #include "src/call/auto_schedule.h"
 #include "src/gpu/enqueue/plan/call_checks.h"
+#include "src/schedule/nodes.h"
 
 namespace gq {
 namespace {
@@ -91,7 +92,7 @@ Status CallPlans::find_plan(const Plan& plan, CallOnStream* call) {
   }
 }
 
-/** Addresses of operands change with the arena only. */
+/** Addresses of operands change with the arena only. Weights are behind them. */
 Status CallPlans::write_addresses(const CallOnStream& call) {
   CachedPlan* const cached = call.cached;
   unsigned char* const arena = workspace_.arena();
@@ -99,11 +100,17 @@ Status CallPlans::write_addresses(const CallOnStream& call) {
   if (operands.empty() || cached->arena == arena) return Status();
   if (call.captured) return not_captured_yet(call.call, "was last made with less workspace");
   if (cached->captured) GQ_TRY(cached->keep_addresses());
-  GQ_TRY(cached->addresses.take(&address_memory_, operands.size()));
+  const Nodes* const weights = cached->execution_plan.weights();
+  const size_t count = operands.size() + (weights == nullptr ? 0 : weights->count());
+  GQ_TRY(cached->addresses.take(&address_memory_, count));
   const AddressArray& array = cached->addresses.get();
   for (size_t k = 0; k < operands.size(); ++k) array.staged[k] = arena + operands[k];
+  for (size_t k = operands.size(); k < count; ++k) {
+    const uintptr_t weight = weights->size_of(static_cast<uint32_t>(k - operands.size()));
+    array.staged[k] = reinterpret_cast<const unsigned char*>(weight);
+  }
   GQ_TRY(group_.follow_last_call(call.call.stream));
-  GQ_TRY(group_.device().copy(array.on_device, array.staged, operands.size() * sizeof(void*),
+  GQ_TRY(group_.device().copy(array.on_device, array.staged, count * sizeof(void*),
                               call.call.stream));
   cached->arena = arena;
   return Status();

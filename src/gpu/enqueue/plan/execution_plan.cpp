@@ -250,11 +250,12 @@ class ExecutionPlanMaker {
     }
   }
 
-  /** Codes of a node's mean stand for its ranks. Stages of devices have no weights, and add them so
-   *  often: sums of linear codes are integers. */
+  /** Codes of a node's mean stand for its ranks. Linear ones are added so often: their sums are
+   *  integers. */
   uint32_t times_added(const Move& move, uint32_t k) const {
-    const bool is_mean = move.addends == Addends::nodes && has_norm(made_.plan_.coding.levels);
-    return is_mean ? made_.plan_.shape.nodes->size_of(k) : 1;
+    const bool is_mean = move.addends == Addends::nodes;
+    const bool is_linear = made_.plan_.coding.levels == Levels::linear;
+    return is_mean && is_linear ? made_.plan_.shape.nodes->size_of(k) : 1;
   }
 
   void add_reduce_many(const Move& move, const Piece& piece) {
@@ -366,6 +367,10 @@ class ExecutionPlanMaker {
   uint64_t sums_made_ = 0;
   uint64_t events_ = 0;
 };
+
+const Nodes* ExecutionPlan::weights() const {
+  return plan_.coding.levels == Levels::exponential ? plan_.shape.nodes : nullptr;
+}
 
 Status ExecutionPlan::make(const Plan& plan, uint32_t rank, const std::vector<Part>* segments,
                            Pace pace) {

@@ -71,6 +71,8 @@ class ExecutionPlan {
   /** The places of the operands of reduce_many stages, one array after the other. Where values are
    *  added an array continues with what is added at a time: sums, and one operand's values. */
   const std::vector<size_t>& operands() const { return operands_; }
+  /** Not null: means of nodes are added, each weighted by the ranks of its node. */
+  const Nodes* weights() const;
 
  private:
   friend class ExecutionPlanMaker;

@@ -64,11 +64,20 @@ constexpr Case kCases[] = {
     {"rice-4", 2, 1, 1, 8},
     {"rice-4", 8, 1, 1, 8},
     {"rice-4", 8, 1, 200, 9},
+    // Both shards of a part go the same way, one after the other.
+    {"paper-gl8", 8, 1, 1, 19, GQSGD_SCHEDULE_HIERARCHICAL},
+    {"blocks-8", 8, 1, 1, 22, GQSGD_SCHEDULE_HIERARCHICAL},
+    {"relative-8", 8, 1, 1, 19, GQSGD_SCHEDULE_HIERARCHICAL},
+    {"adaptive-4", 8, 1, 1, 22, GQSGD_SCHEDULE_HIERARCHICAL},
+    {"rice-4", 8, 1, 1, 18, GQSGD_SCHEDULE_HIERARCHICAL},
 };
 
 bool has_groups(const Case& test) {
   return strncmp(test.quantizer, "adaptive", 8) == 0 || strncmp(test.quantizer, "rice", 4) == 0;
 }
+
+/** Two nodes of four ranks each. */
+bool is_over_nodes(const Case& test) { return test.schedule == GQSGD_SCHEDULE_HIERARCHICAL; }
 
 /** Values of a chunk: a group, where there are groups; one that is alone may be short. */
 size_t chunk_values(const Case& test) {
@@ -149,7 +158,8 @@ class Rank {
 
 /** Of the rank that enqueues most. */
 std::string count(const Case& test, EnqueueCounts* most) {
-  const std::string options = "chunk_value_count=" + std::to_string(chunk_values(test));
+  std::string options = "chunk_value_count=" + std::to_string(chunk_values(test));
+  if (is_over_nodes(test)) options.append(",").append(nodes_option({0, 0, 0, 0, 1, 1, 1, 1}));
   gqsgd_unique_id id;
   if (gqsgd_nccl_unique_id_create("", &id) != GQSGD_OK) return gqsgd_last_error();
   std::mutex mutex;
@@ -185,6 +195,7 @@ std::string row_of(const Case& test, const EnqueueCounts& counts) {
   std::string row = "| `";
   row.append(test.quantizer).append("`");
   if (test.schedule != GQSGD_SCHEDULE_DIRECT) row.append(", ").append(schedule_name(test.schedule));
+  if (is_over_nodes(test)) row.append(" on 2 nodes");
   row.append(" |");
   for (const uint64_t number :
        {uint64_t(test.ranks), uint64_t(test.chunks), uint64_t(test.tensors), counts.kernels,
@@ -201,10 +212,10 @@ std::vector<std::string> lines_of(const char* path) {
   return lines;
 }
 
-/** Whether AUTO's cost model counts the same. It is asked about calls in one piece, and takes
- *  adaptive widths for blocks. */
+/** Whether AUTO's cost model counts the same. It is asked about calls in one piece by direct
+ *  and native, and takes adaptive widths for blocks. */
 bool is_as_modelled(const Case& test, const EnqueueCounts& counts) {
-  if (test.tensors > 1 || has_groups(test)) return true;
+  if (test.tensors > 1 || has_groups(test) || is_over_nodes(test)) return true;
   Format format;
   const size_t value_count = lengths_of(test)[0];
   PlanRequest request{&format,     test.schedule,      static_cast<uint32_t>(test.ranks),
