@@ -26,9 +26,7 @@ Status resolve_auto(Endpoint& endpoint, Call* call) {
     return Status();
   }
   Choice choice = kUnmeasuredChoice;
-  // The cost model knows no times of Rice codes on devices.
-  const bool is_modelled = call->stream == nullptr || (endpoint.has_streams_only() &&
-                                                       call->format.levels != Levels::rice);
+  const bool is_modelled = call->stream == nullptr || endpoint.has_streams_only();
   if (is_modelled && endpoint.choice.has_costs()) {
     GQ_TRY(endpoint.choice.take(cost_question(endpoint, *call), &choice));
   }

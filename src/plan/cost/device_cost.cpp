@@ -18,6 +18,10 @@ constexpr StageTimes kExponential = {0, 0, 0.0008, 0.00055, 0};
 constexpr StageTimes kCorrelated = {0, 0.0032, 0, 0, 0};
 constexpr StageTimes kRescaled = {0, 0, 0.0022, 0.00105, 0};
 constexpr StageTimes kRotated = {0.0035, 0.0057, 0, 0, 0.0052};
+// Of 4 bits; sums of 2 ranks and of 8.
+constexpr StageTimes kRice = {0, 0.0298, 0.0376, 0.0124, 0.0049};
+// Float32 sums in memory: written and read again to be encoded, and twice more by each addition.
+constexpr double kRiceSumBytes = 16, kRiceAddBytes = 8;
 
 void take_at_least(const StageTimes& least, StageTimes* times) {
   times->norm = std::max(times->norm, least.norm);
@@ -29,10 +33,16 @@ void take_at_least(const StageTimes& least, StageTimes* times) {
 
 StageTimes stage_times(const Coding& coding, int32_t dtype, double byte_ns) {
   const double values = dtype_bytes(dtype);
-  const double codes = coding.adaptive() ? coding.mean_half_bits / 16.0 : coding.bits / 8.0;
-  const double sums = coding.adaptive() ? codes : coding.bits_down / 8.0;
+  const double codes = coding.grouped() ? coding.mean_half_bits / 16.0 : coding.bits / 8.0;
+  const double sums = coding.grouped() ? codes : coding.bits_down / 8.0;
   StageTimes times = {values * byte_ns, (values + codes) * byte_ns, (2 * codes + sums) * byte_ns,
                       codes * byte_ns, (sums + values) * byte_ns};
+  if (coding.levels == Levels::rice) {
+    times.sum += kRiceSumBytes * byte_ns;
+    times.add += kRiceAddBytes * byte_ns;
+    take_at_least(kRice, &times);
+    return times;
+  }
   if (coding.levels == Levels::exponential) take_at_least(kExponential, &times);
   if (coding.rounding == Rounding::correlated) take_at_least(kCorrelated, &times);
   if (coding.rescale) take_at_least(kRescaled, &times);
@@ -100,9 +110,6 @@ Status predict_device_time(const Plan& plan, const CostQuestion& question,
   }
   if (!has_device_stages(plan.coding.levels)) {
     return fail(GQSGD_UNSUPPORTED, "devices have no levels bf16 and fp16");
-  }
-  if (plan.coding.levels == Levels::rice) {
-    return fail(GQSGD_UNSUPPORTED, "the time of levels=rice on devices is not modelled");
   }
   const DeviceOperations operations = device_operations(plan);
   const double kernels = static_cast<double>(operations.kernels);

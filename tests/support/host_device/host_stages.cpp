@@ -83,6 +83,18 @@ StageError enqueue_all(const Args* args, size_t count, const BatchTable&) {
   }
   return {};
 }
+/** Stages of one launch run concurrently on a device: each has memory of its own for float sums. */
+StageError reduce_many_all(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
+  for (size_t k = 0; k < count; ++k) {
+    for (size_t other = 0; other < k && args[k].sums != nullptr; ++other) {
+      const ReduceManyArgs &a = args[other], &b = args[k];
+      const bool is_apart = a.sums + a.range.value_count <= b.sums ||
+                            b.sums + b.range.value_count <= a.sums;
+      if (!is_apart) return {"reduce_many", 1, "hostErrorSums", "two stages of a launch share sums"};
+    }
+  }
+  return enqueue_all<reduce_many, ReduceManyArgs>(args, count, table);
+}
 StageError merge_all(const MergeNormsArgs* args, size_t count) {
   return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, {});
 }
@@ -187,7 +199,7 @@ constexpr BatchStages kBatches = {
     enqueue_all<enqueue<&Stages::norm, NormArgs>, NormArgs>,
     merge_all,
     enqueue_all<enqueue<&Stages::quantize, QuantizeArgs>, QuantizeArgs>,
-    enqueue_all<reduce_many, ReduceManyArgs>,
+    reduce_many_all,
     enqueue_all<dequantize, DequantizeArgs>,
     write_segments,
 };

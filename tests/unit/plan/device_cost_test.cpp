@@ -61,6 +61,29 @@ TEST(DeviceCost, ShortCalls_FloatsByNcclThenCodesByDirect) {
   EXPECT_LT(crossover("paper-gl8"), crossover("blocks-8")) << "which enqueues more";
 }
 
+/** Rice codes take a device longer than NCCL takes floats over NVLink: they are for networks. */
+TEST(DeviceCost, LongRiceCodes_ForSlowerLinksAlone) {
+  CostConstants network = built_in_costs();
+  network.device_link_byte_ns *= 16;
+  const CostQuestion question = question_of("rice-4", 100000000);
+  EXPECT_EQ(chosen(question).sent_as, SentAs::float32);
+  EXPECT_EQ(chosen(question, network).sent_as, SentAs::codes);
+  EXPECT_EQ(chosen(question, built_in_costs(), false).schedule_id, GQSGD_SCHEDULE_DIRECT);
+  EXPECT_EQ(time_ns(question_of("rice-4", 1000)), 8 * built_in_costs().enqueue_ns);
+}
+
+/** Eight ranks: quantizing, an eighth of the sums, and decoding; no links. */
+TEST(DeviceCost, RiceCodes_TimesOfTheirStages) {
+  CostConstants constants{};
+  const double values = 8 << 20;
+  const double stages_ns = values * (0.0298 + (0.0376 + 6 * 0.0124) / 8 + 0.0049);
+  EXPECT_NEAR(time_ns(question_of("rice-4", 8 << 20), constants), stages_ns, 0.01 * stages_ns);
+  constants.device_byte_ns = 1;
+  const double bytes = 4.5 + (0.5 * 3 + 16 + 6 * 8.5) / 8 + 4.5;
+  EXPECT_NEAR(time_ns(question_of("rice-4", 8 << 20), constants), values * bytes,
+              0.02 * values * bytes);
+}
+
 /** Rotations take longer than floats do on links that are fast enough. */
 TEST(DeviceCost, LongRotationsOnFasterLinks_FloatsByNccl) {
   CostConstants fast = built_in_costs();

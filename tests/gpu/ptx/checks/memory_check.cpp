@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/gpu/cases.h"
+#include "tests/gpu/ptx/checks/rice_cases.h"
 #include "tests/gpu/ptx/traffic.h"
 #include "tests/support/operation.h"
 
@@ -139,7 +140,10 @@ int run(const char* path) {
 /** Stage, format, bytes of a value, target, values; then the kernel and what its warps did. */
 int print_counts() {
   GpuBuffers buffers(kCountedValues, kSets);
-  for (const GpuCase& test : bench::gpu_cases(buffers)) {
+  std::vector<GpuCase> all = bench::gpu_cases(buffers);
+  const std::vector<GpuCase> rice = rice_cases(buffers);
+  all.insert(all.end(), rice.begin(), rice.end());
+  for (const GpuCase& test : all) {
     if (test.stage == "copy") continue;
     for (const auto& [kernel, traffic] : run_counted(test)) {
       printf("%s\t%s\t%g\t%g\t%zu\t%s\t%llu\t%llu\t%llu\n", test.stage.c_str(),
