@@ -24,6 +24,11 @@ StageError run(const Calls& calls, const Add& add, const Levels& levels) {
 template <uint32_t kBits>
 StageError run_linear(const Calls& calls) {
   const Coding& coding = calls.first().coding;
+  if (calls.first().operand_scales_bytes != 0) {
+    return run_stage(calls, ReduceManyRescaled<AddMeans<kBits>, LinearLevels<kBits>>(
+                                calls.first(), AddMeans<kBits>(calls.first()),
+                                LinearLevels<kBits>{coding.steps_down}));
+  }
   const AddLinear<kBits> add{Operands(calls.first()), coding.steps};
   return coding.bits_down == 8 ? run(calls, add, LinearLevels<8>{coding.steps_down})
                                : run(calls, add, LinearLevels<4>{coding.steps_down});
@@ -55,8 +60,15 @@ StageError run_all(const Calls& calls) {
 
 StageError reduce_many(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
   if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
-  if (args->weights != nullptr && args->coding.levels != Levels::exponential) {
-    return {"reduce_many", 0, nullptr, "stages of devices weight exponential levels alone"};
+  const bool has_weights = args->coding.levels == Levels::exponential ||
+                           args->operand_scales_bytes != 0;
+  if (args->weights != nullptr && !has_weights) {
+    return {"reduce_many", 0, nullptr,
+            "stages of devices weight exponential levels and means with scales alone"};
+  }
+  for (size_t k = 0; k < count; ++k) {
+    if (args[k].operand_scales_bytes < kScalesBytesMax) continue;
+    return {"reduce_many", 0, nullptr, "scales of an operand lie too far behind its words"};
   }
   for (size_t first = 0, end = 0; first < count; first = end) {
     for (end = first + 1; end < count && share_list(args[first], args[end]);) ++end;

@@ -2,6 +2,7 @@
 #ifndef GQ_KERNELS_CUDA_REDUCE_MANY_CUH
 #define GQ_KERNELS_CUDA_REDUCE_MANY_CUH
 
+#include "kernels/codec/block_norm.h"
 #include "kernels/codec/norm.h"
 #include "kernels/cuda/decode.cuh"
 #include "kernels/cuda/encode.cuh"
@@ -43,6 +44,25 @@ struct WeightedOperandList : OperandList {
   GQ_DEVICE float weight_of(uint32_t k) const {
     if (weights != nullptr) return static_cast<float>(static_cast<uint32_t>(__ldg(weights + k)));
     return weight[k % kOperandArgumentsMax];
+  }
+};
+
+/** The same for means that have scales of their own: what a step of each counts. */
+struct MeanList : OperandList {
+  float weight[kOperandArgumentsMax];
+  const uint64_t* weights;  ///< ranks of each, in the device's memory, if there are more
+
+  explicit MeanList(const ReduceManyArgs& args)
+      : OperandList(args),
+        weights(operand_count(args) > kOperandArgumentsMax ? args.device_weights : nullptr) {
+    for (uint32_t k = 0; k < kOperandArgumentsMax; ++k) {
+      const bool has_weight = weights == nullptr && k < args.weight_count;
+      weight[k] = has_weight ? mean_weight(args.weights[k], args.coding.ranks, args.coding.steps) : 0;
+    }
+  }
+  GQ_DEVICE float weight_of(uint32_t k, uint32_t ranks, uint32_t steps) const {
+    if (weights == nullptr) return weight[k % kOperandArgumentsMax];
+    return mean_weight(static_cast<uint32_t>(__ldg(weights + k)), ranks, steps);
   }
 };
 
@@ -103,6 +123,8 @@ struct Operands {
 template <uint32_t kCodeBits>
 struct AddLinear {
   using List = OperandList;
+  static constexpr bool kOwnScales = false;
+  static constexpr uint32_t kBlocksAtOnce = 3;
   static constexpr uint32_t kBits = kCodeBits;
   static constexpr uint32_t kWords = kThreadWords<kBits>;
   static constexpr uint32_t kNarrowRanks = 256;
@@ -149,7 +171,9 @@ struct AddLinear {
 template <uint32_t kCodeBits, uint32_t kMantissaBits, typename OperandLists = OperandList>
 struct AddExponential {
   using List = OperandLists;
+  static constexpr bool kOwnScales = false;
   static constexpr uint32_t kBits = kCodeBits;
+  static constexpr uint32_t kBlocksAtOnce = kMantissaBits > 0 ? 2 : 3;  // else it spills on some
   Operands operands;
 
   /** From -0 on: added to the first level it changes no bit. Products with weights are exact, so
@@ -163,6 +187,44 @@ struct AddExponential {
         const float level = exponential_level_of<kBits, kMantissaBits>(
             lane<kBits>(word[e / codes_per_word(kBits)], e), code_max(kBits));
         value[e] = __fmaf_rn(level, weight, value[e]);
+      }
+    };
+    operands.each<kBits>(list, 0, operands.count, place, add_one);
+  }
+};
+
+/** What a piece has room for. */
+inline constexpr size_t kScalesBytesMax = sizeof(uint16_t) << 32;
+
+/** Sums of linear codes of means that have scales of their own, in the order of nodes. */
+template <uint32_t kCodeBits>
+struct AddMeans {
+  using List = MeanList;
+  static constexpr bool kOwnScales = true;
+  static constexpr uint32_t kBits = kCodeBits;
+  Operands operands;
+  uint32_t ranks, steps;
+  uint32_t shift;         ///< a block has 2^shift values
+  uint64_t scales_bytes;  ///< from an operand's words to its scales, below kScalesBytesMax
+
+  explicit AddMeans(const ReduceManyArgs& args)
+      : operands(args),
+        ranks(args.coding.ranks),
+        steps(args.coding.steps),
+        shift(block_log2(args.coding.block)),
+        scales_bytes(args.operand_scales_bytes) {}
+
+  GQ_DEVICE void add(const List& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = -0.0f;
+    if (place.code_count == 0) return;
+    const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>], uint32_t operand) {
+      const char* const words = reinterpret_cast<const char*>(operands.words_of(list, operand));
+      const auto* const scales = reinterpret_cast<const uint16_t*>(words + scales_bytes);
+      const float factor = mean_factor(scales[place.offset >> shift],
+                                       list.weight_of(operand, ranks, steps));
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        value[e] += linear_decode(lane<kBits>(word[e / codes_per_word(kBits)], e), steps, factor);
       }
     };
     operands.each<kBits>(list, 0, operands.count, place, add_one);
@@ -205,6 +267,7 @@ template <typename Add, typename Levels>
 struct ReduceMany : WideSum<Add, Levels> {
   using WideSum<Add, Levels>::WideSum;
   using List = typename Add::List;
+  static constexpr uint32_t kBlocksAtOnce = Add::kBlocksAtOnce;
 
   GQ_DEVICE void run(const Iterations& iterations, const List& list,
                      BlockIterations::Shared&) const {
@@ -238,7 +301,11 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
 
   GQ_HD void set(const Piece& piece) {
     WideSum<Add, Levels>::set(piece);
-    norms.set(piece.norms);
+    if constexpr (Add::kOwnScales) {
+      this->add.scales_bytes = uint64_t{piece.scales_behind} * sizeof(uint16_t);
+    } else {
+      norms.set(piece.norms);
+    }
     out_scales = static_cast<uint16_t*>(piece.scales);
   }
   uint32_t iterations() const {
@@ -254,16 +321,23 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
       for (uint32_t part = 0; part < blocks.part_count; ++part) {
         add_and_keep(list, this->place(first + part), value, own);
       }
-      const float peak = float_from_bits(blocks.largest(own, shared));
+      const uint32_t peak = blocks.largest(own, shared);
+      const Place here = this->place(first);
       if (blocks.part_count == 1) {
-        encode(this->place(first), peak, value);
+        if (here.code_count == 0) continue;
+        const Rescaled made = rescaled_by(here, peak);
+        write_scale(here, made);
+        encode(here, made, value);
         continue;
       }
+      const Rescaled made = rescaled_by(here, peak);
       for (uint32_t part = 0; part < blocks.part_count; ++part) {
         const Place place = this->place(first + part);
         this->add.add(list, place, value);
-        encode(place, peak, value);
+        if (place.code_count > 0) encode(place, made, value);
       }
+      if constexpr (Add::kOwnScales) __syncthreads();  // one operand's scale may be in this place
+      if (here.code_count > 0) write_scale(here, made);
     }
   }
 
@@ -276,10 +350,20 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
       largest = max(largest, magnitude);
     }
   }
-  GQ_DEVICE void encode(const Place& place, float peak, const float (&value)[kThreadValues]) const {
-    if (place.code_count == 0) return;
-    const Rescaled made = rescaled(norms.at(place.offset), peak, this->full);
+  /** peak: the largest sum's pattern. */
+  GQ_DEVICE Rescaled rescaled_by(const Place& place, uint32_t peak) const {
+    if constexpr (Add::kOwnScales) {
+      const uint16_t code = means_scale(peak);
+      return {code, norm_from_code(code)};
+    } else {
+      return rescaled(norms.at(place.offset), float_from_bits(peak), this->full);
+    }
+  }
+  GQ_DEVICE void write_scale(const Place& place, const Rescaled& made) const {
     if (blocks.begins(place.offset)) out_scales[place.offset >> blocks.shift] = made.code;
+  }
+  GQ_DEVICE void encode(const Place& place, const Rescaled& made,
+                        const float (&value)[kThreadValues]) const {
     const Scale scale = this->encoder.levels.scale_for_norm(made.sum_norm);
     this->encoder.encode(this->first_value, place, scale, value);
   }
@@ -335,8 +419,14 @@ inline Piece piece_of(const ReduceManyArgs& args) {
   const void* const operands = OperandList::holds(args)
                                    ? static_cast<const void*>(args.operands[0])
                                    : static_cast<const void*>(args.words);
-  return {args.range.first_value, args.range.value_count, operands, place_of(args.norms),
-          args.out_words,         args.out_scales};
+  return {args.range.first_value,
+          args.range.value_count,
+          operands,
+          place_of(args.norms),
+          args.out_words,
+          args.out_scales,
+          0,
+          static_cast<uint32_t>(args.operand_scales_bytes / sizeof(uint16_t))};
 }
 
 /** Whether the operands of two pieces are as far from each other, so that both have one list. */

@@ -15,9 +15,8 @@ namespace gq {
  *  chunks leave space for them. Sums overwrite the codes that they were made of if they have as
  *  many bits. Otherwise they have a place of their own, large enough for the shards that one rank
  *  owns at most: one, or in a hierarchy one of each part; for all of them if sums of nodes are
- *  encoded as results are. On transports that copy, what peers
- *  send has places apart from what is sent to them, so that receives can be posted while sends are
- *  under way. */
+ *  encoded as results are. On transports that copy, what peers send has places apart from what is
+ *  sent to them, so that receives can be posted while sends are under way. */
 class Layout {
  public:
   struct Options {

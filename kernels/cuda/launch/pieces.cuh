@@ -18,7 +18,7 @@ struct Piece {
   void* words = nullptr;         ///< codes; norm: its result
   void* scales = nullptr;        ///< that reduce_many writes
   uint32_t end = 0;              ///< iterations of all pieces up to this one
-  uint32_t unused = 0;           ///< pieces are compared byte by byte
+  uint32_t scales_behind = 0;    ///< in units of 2 bytes: ReduceManyArgs::operand_scales_bytes
 };
 static_assert(sizeof(Piece) == kBatchPieceBytes);
 

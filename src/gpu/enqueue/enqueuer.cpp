@@ -241,12 +241,12 @@ Status Enqueuer::reduce(const ExecutionStep& step) const {
   return Status(stages().reduce(arguments_.reduce(step.move, step.piece, operand)));
 }
 
-/** Only exponential levels have weights here: the plan has the operands of linear ones as often as
- *  they count, and others are sums. */
+/** Exponential levels and means with scales have weights: the plan has the operands of other linear
+ *  codes as often as they count, and the rest are sums. */
 ReduceManyArgs Enqueuer::reduce_many(const ExecutionStep& step) const {
   ReduceManyArgs args =
       arguments_.reduce_many(step.move, step.piece, operands_at(step.first));
-  if (args.coding.levels == Levels::exponential) {
+  if (args.coding.levels == Levels::exponential || args.operand_scales_bytes != 0) {
     if (args.weights != nullptr) args.device_weights = device_weights();
   } else {
     if (args.weights != nullptr && !has_norm(args.coding.levels)) args.coding.ranks = step.count;

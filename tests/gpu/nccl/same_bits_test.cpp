@@ -117,16 +117,6 @@ TEST(SameBits, HostsOfRanks_AreTheNodes) {
   EXPECT_EQ(compare(NcclGroup(4), {other}, {1000}), "");
 }
 
-TEST(SameBits, MeansOfNodesWithScales_Unsupported) {
-  const NcclGroup group(3, nodes_option(uneven_nodes(3)));
-  const auto found = [&](const char* format) {
-    return compare(group, {{format, GQSGD_SCHEDULE_HIERARCHICAL}}, {1000}, "");
-  };
-  EXPECT_NE(found("blocks-8").find("rescale=true with schedule hierarchical"), std::string::npos);
-  const std::string finer = found("levels=linear,bits=4,bits_down=8,rounding=independent");
-  EXPECT_NE(finer.find("bits_down greater than bits"), std::string::npos) << finer;
-}
-
 TEST(SameBits, OtherNorms_SameBits) {
   expect_same_bits(
       {"paper-gl8,norm=2:2", "paper-ge8,norm=inf:2", "paper-gl4,norm=1:inf", "paper-ge4,norm=2:1"},

@@ -98,6 +98,10 @@ inline std::vector<ReduceManyArgs> cut(const ReduceManyArgs& args, const uint32_
     operands += operand_count(args);
     advance_norms(piece.norms, coding.block, first);
     piece.out_words += first * coding.bits_down / 32;
+    if (piece.operand_scales_bytes != 0) {
+      piece.operand_scales_bytes += first / coding.block * sizeof(uint16_t) -
+                                    first * coding.bits / 8;
+    }
     if (coding.block > 0) advance(piece.out_scales, first / coding.block);
   });
 }

@@ -144,7 +144,11 @@ StageError reduce_many(const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
   std::vector<const uint32_t*> list;
   for (uint32_t k = 0; k < operand_count(args); ++k) {
-    list.push_back(image.input(args.words[k], code_bytes(coding, args.range, coding.bits)));
+    const size_t words_bytes = code_bytes(coding, args.range, coding.bits);
+    const size_t scales = norm_count(coding.block, coding.rotated, args.range.value_count);
+    const size_t all_bytes = args.operand_scales_bytes + scales * sizeof(uint16_t);
+    list.push_back(
+        image.input(args.words[k], args.operand_scales_bytes != 0 ? all_bytes : words_bytes));
   }
   ReduceManyArgs listed = there;
   listed.words = list.data();

@@ -6,16 +6,7 @@
 namespace gq {
 namespace {
 
-Status check_kind(const Call& call, const StreamGroup& group) {
-  const bool adds_means = call.schedule_id == GQSGD_SCHEDULE_HIERARCHICAL &&
-                          !group.endpoint().nodes.is_flat();
-  const Coding coding = coding_of(call.format, group.endpoint().size(), 0);
-  if (adds_means && coding.encodes_nodes_down()) {
-    return fail(GQSGD_UNSUPPORTED,
-                "%s with schedule hierarchical over several nodes works on host memory in this "
-                "version; use schedule direct, or adaptive widths, such as adaptive-4",
-                call.format.rescale ? "rescale=true" : "bits_down greater than bits");
-  }
+Status check_kind(const Call& call) {
   if (!has_device_stages(call.format.levels)) {
     return fail(GQSGD_UNSUPPORTED,
                 "levels=%s works on host memory in this version; use a preset with norms, such as "
@@ -46,7 +37,7 @@ Status check_place(const StreamGroup& group, const char* name, const void* point
 }  // namespace
 
 Status check_call(const StreamGroup& group, const Call& call) {
-  GQ_TRY(check_kind(call, group));
+  GQ_TRY(check_kind(call));
   GQ_TRY(check_place(group, "config.device_step", call.step_at, 2));
   if (call.segments == nullptr) {
     GQ_TRY(check_place(group, "send", call.send, call.value_count));

@@ -11,6 +11,12 @@
 namespace gq {
 namespace {
 
+/** Whether the stage that adds means of nodes takes weights. */
+bool weighs_means(const Coding& coding) {
+  return coding.levels == Levels::exponential ||
+         (coding.rescale && coding.encodes_nodes_down());
+}
+
 /** The messages between two ranks. */
 struct Channel {
   std::deque<Transfer> sent;  ///< has not travelled yet; peer is the receiver
@@ -250,12 +256,13 @@ class ExecutionPlanMaker {
     }
   }
 
-  /** Codes of a node's mean stand for its ranks. Linear ones are added so often: their sums are
-   *  integers. */
+  /** Codes of a node's mean stand for its ranks. Linear ones without scales are added so often:
+   *  their sums are integers. */
   uint32_t times_added(const Move& move, uint32_t k) const {
+    const Coding& coding = made_.plan_.coding;
     const bool is_mean = move.addends == Addends::nodes;
-    const bool is_linear = made_.plan_.coding.levels == Levels::linear;
-    return is_mean && is_linear ? made_.plan_.shape.nodes->size_of(k) : 1;
+    const bool is_integer = coding.levels == Levels::linear && !weighs_means(coding);
+    return is_mean && is_integer ? made_.plan_.shape.nodes->size_of(k) : 1;
   }
 
   void add_reduce_many(const Move& move, const Piece& piece) {
@@ -369,7 +376,7 @@ class ExecutionPlanMaker {
 };
 
 const Nodes* ExecutionPlan::weights() const {
-  return plan_.coding.levels == Levels::exponential ? plan_.shape.nodes : nullptr;
+  return weighs_means(plan_.coding) ? plan_.shape.nodes : nullptr;
 }
 
 Status ExecutionPlan::make(const Plan& plan, uint32_t rank, const std::vector<Part>* segments,
