@@ -84,7 +84,7 @@ class Communicator(
         self.size = self._get("gqsgd_comm_size", ctypes.c_int32)
         name = ctypes.c_char_p()
         check(_abi.library().gqsgd_comm_transport(handle, ctypes.byref(name)))
-        self.transport = (name.value or b"").decode()
+        self.transport = (name.value or b"").decode(errors="surrogateescape")
 
     @classmethod
     def local(cls, n: int, **options: Any) -> list[Communicator]:

@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import os
 import pickle
 import re
 import threading
@@ -42,6 +43,70 @@ def test_a_specification_names_every_field_in_order(first, fields):
 def test_a_specification_with_a_nul_is_refused_instead_of_cut():
     with pytest.raises(gqsgd.InvalidArgument, match="NUL"):
         gqsgd.Quantizer("paper-gl8\0,seed=7")
+
+
+@pytest.mark.parametrize("call", [
+    lambda: gqsgd.Quantizer("\ud800"),
+    lambda: gqsgd.Quantizer("blocks-8", rounding="\udfff"),
+    lambda: gqsgd.Quantizer(**{"\ud800": 1}),
+    lambda: gqsgd.Quantizer("blocks-8,seed=\U0001f600\ud83d"),
+    lambda: gqsgd.simulate([np.ones(4, np.float32)], gqsgd.Quantizer(), nodes="\ud800"),
+    lambda: gqsgd.run_local(1, lambda comm: None, costs="\ud800"),
+    lambda: gqsgd.predict_time(gqsgd.Quantizer(), 2, 10, constants="\ud800"),
+])
+def test_strings_that_utf8_does_not_have_are_refused_by_their_place(call):
+    with pytest.raises(gqsgd.InvalidArgument, match=r"holds a surrogate, character \d+, for which"):
+        call()
+
+
+def test_names_of_files_are_any_bytes(tmp_path):
+    path = os.fsencode(tmp_path) + b"/\xff costs"
+    with open(path, "w") as costs:
+        costs.write("byte_ns = 0.5\n")
+    assert gqsgd.run_local(1, lambda comm: comm.size, costs=os.fsdecode(path)) == [1]
+    with pytest.raises(gqsgd.InvalidArgument, match=r"\\xff"):
+        gqsgd.Quantizer("\udcff")
+
+
+def test_constants_hold_no_nul_and_are_a_string():
+    q = gqsgd.Quantizer()
+    with pytest.raises(gqsgd.InvalidArgument, match="constants .* holds a NUL"):
+        gqsgd.predict_time(q, 2, 10, constants="byte_ns = 1\0 2")
+    with pytest.raises(TypeError, match="constants is 3, a int"):
+        gqsgd.predict_time(q, 2, 10, constants=3)
+
+
+FIELDS = {
+    "levels": ["linear", "exponential", "none", "bf16", "fp16", "rice"],
+    "bits": [4, 8, 16, 32],
+    "bits_down": [4, 8, 32],
+    "norm": ["inf:inf", "2:2", "inf:2"],
+    "block": [0, 32, 128, 65536],
+    "rounding": ["independent", "correlated", "nearest"],
+    "rounding_down": ["random", "subtractive"],
+    "rotate": ["none", "hadamard"],
+    "combine": ["exact", "sum", "average"],
+    "rescale": [True, False],
+    "mantissa_bits": [0, 2],
+    "nonfinite": ["poison", "error"],
+    "width": ["fixed", "adaptive"],
+    "mean_bits": [0, 2.5, 4, 4.5, 8],
+    "seed": [0, 7, 2**64 - 1],
+}
+
+
+@given(
+    preset=st.sampled_from(["", *gqsgd.PRESETS]),
+    fields=st.fixed_dictionaries(
+        {}, optional={name: st.sampled_from(values) for name, values in FIELDS.items()}
+    ),
+)
+def test_what_is_shown_makes_an_equal_quantizer(preset, fields):
+    try:
+        q = gqsgd.Quantizer(preset, **fields)
+    except (gqsgd.InvalidArgument, gqsgd.Unsupported):
+        return
+    assert eval(repr(q), {"Quantizer": gqsgd.Quantizer}) == q
 
 
 def test_the_full_specification_makes_an_equal_quantizer():
