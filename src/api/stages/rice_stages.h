@@ -1,5 +1,5 @@
-// Stages of Rice codes in the C ABI, on host memory: groups of a call one after the other. Arguments
-// have been checked.
+// Stages of Rice codes in the C ABI, on host memory: groups of a call one after the other.
+// Arguments have been checked.
 #ifndef GQ_API_STAGES_RICE_STAGES_H
 #define GQ_API_STAGES_RICE_STAGES_H
 
