@@ -130,9 +130,9 @@ struct ReduceArgs {
 inline constexpr uint32_t kOperandArgumentsMax = 32;
 
 /** Wide sum of operands, encoded once with bits_down. With weights they are codes of means,
- *  weights[k] ranks each, coding.ranks of them together; without, one operand for each rank. Devices
- *  take weights of exponential levels and of means with scales alone, in host memory and in their
- *  own: up to kOperandArgumentsMax are arguments of the kernel.
+ *  weights[k] ranks each, coding.ranks of them together; without, one operand for each rank.
+ *  Devices take weights of exponential levels and of means with scales alone, in host memory and in
+ *  their own: up to kOperandArgumentsMax are arguments of the kernel.
  *  operand_scales_bytes: not 0 if these means have scales of their own (linear levels with rescale,
  *  bits = bits_down): so many bytes behind the first word of each operand is its first
  *  block's scale, and those of other blocks follow. norms are not used then. The operand in the

@@ -55,9 +55,10 @@ struct MeanList : OperandList {
   explicit MeanList(const ReduceManyArgs& args)
       : OperandList(args),
         weights(operand_count(args) > kOperandArgumentsMax ? args.device_weights : nullptr) {
+    const Coding& coding = args.coding;
     for (uint32_t k = 0; k < kOperandArgumentsMax; ++k) {
       const bool has_weight = weights == nullptr && k < args.weight_count;
-      weight[k] = has_weight ? mean_weight(args.weights[k], args.coding.ranks, args.coding.steps) : 0;
+      weight[k] = has_weight ? mean_weight(args.weights[k], coding.ranks, coding.steps) : 0;
     }
   }
   GQ_DEVICE float weight_of(uint32_t k, uint32_t ranks, uint32_t steps) const {

@@ -73,7 +73,7 @@ class Rotation {
     exchange_lanes<kWhole>(length, value);
   }
 
-  /** Of a pair the first becomes the sum, the second, whose minus is the sign bit, the difference. */
+  /** Of a pair the first becomes the sum, the second, whose minus is a sign bit, the difference. */
   __device__ __forceinline__ static float sum(uint32_t minus, float own, float other) {
     return float_from_bits(float_bits(own) ^ minus) + other;
   }

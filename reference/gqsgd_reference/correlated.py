@@ -49,7 +49,7 @@ def strata(a, b, j, group_rank_count):
 
 def factor_words(call, group, first_value, value_count):
     """A of elements, the same for 16 of them: 32 bits each, as uint64."""
-    F0, F1 = philox4x32(counters(call, STRATUM_A, group, 0, [0]), key(call))[0, :2].astype(np.uint64)
+    F0, F1 = philox4x32(counters(call, STRATUM_A, group, 0, [0]), key(call))[0, :2]
     elements = np.arange(first_value, first_value + value_count, dtype=np.uint64)
     return (F0 + elements // np.uint64(16) * F1) % np.uint64(2**32)
 

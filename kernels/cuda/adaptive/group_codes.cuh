@@ -27,7 +27,8 @@ struct GroupEncoder {
 
   /** Lanes of values from the call's value `first_value` on; those beyond `count` are 0. */
   GQ_DEVICE void encode(const typename Thresholds::Start& start, uint64_t first_value, float norm,
-                        uint32_t width, uint32_t count, float (&value)[kThreadValues], LaneWords& lanes) const {
+                        uint32_t width, uint32_t count, float (&value)[kThreadValues],
+                        LaneWords& lanes) const {
     const LinearLevels<8> levels{steps_of_width(width)};
     const Scale scale = levels.scale_for_norm(norm);
     uint32_t addend[kThreadValues];

@@ -9,9 +9,9 @@ namespace {
 // gqsgd-calibrate; costs of fields that are within its noise are left out. Rows bf16, fp16,
 // adaptive, rice and planes were measured on other machines, and are scaled by what linear8, or the
 // formats blocks-8 and adaptive-4, take on both; correlated, and with it adaptive, by what decision
-// 39 gained. Of devices nothing was measured: 2.9 TB/s of memory, 370 GB/s of links, the latency and
-// the time of an enqueue are those of docs/results/gpu-model.md, and an operation of NCCL takes what
-// NCCL's own choice of algorithms begins with.
+// 39 gained. Of devices nothing was measured: 2.9 TB/s of memory, 370 GB/s of links, the latency
+// and the time of an enqueue are those of docs/results/gpu-model.md, and an operation of NCCL takes
+// what NCCL's own choice of algorithms begins with.
 constexpr CostConstants kCosts = {
     .latency_ns = 20000,
     .byte_ns = 0.8,

@@ -90,7 +90,8 @@ StageError reduce_many_all(const ReduceManyArgs* args, size_t count, const Batch
       const ReduceManyArgs &a = args[other], &b = args[k];
       const bool is_apart = a.sums + a.range.value_count <= b.sums ||
                             b.sums + b.range.value_count <= a.sums;
-      if (!is_apart) return {"reduce_many", 1, "hostErrorSums", "two stages of a launch share sums"};
+      if (is_apart) continue;
+      return {"reduce_many", 1, "hostErrorSums", "two stages of a launch share sums"};
     }
   }
   return enqueue_all<reduce_many, ReduceManyArgs>(args, count, table);

@@ -37,8 +37,8 @@ A stage takes the longest of three times.
 
 Times are nanoseconds for 1,000 values, *all* the longest of the three. *share* is of the copy's
 bandwidth, for the bytes that the stage has to move; *target* is what gpu_perf asks for. Values are
-float32, *n* operands for `reduce_many`, Rice codes those of values like gradients; *warps* are those
-of a processor at once, *bytes* those of a thread under way.
+float32, *n* operands for `reduce_many`, Rice codes those of values like gradients; *warps* are
+those of a processor at once, *bytes* those of a thread under way.
 
 | stage | format | registers | warps | bytes | memory | latency | issue | all | share | target |
 |---|---|---|---|---|---|---|---|---|---|---|
