@@ -76,7 +76,7 @@ TEST(DeviceCost, LongRiceCodes_ForSlowerLinksAlone) {
 TEST(DeviceCost, RiceCodes_TimesOfTheirStages) {
   CostConstants constants{};
   const double values = 8 << 20;
-  const double stages_ns = values * (0.0298 + (0.0376 + 6 * 0.0124) / 8 + 0.0049);
+  const double stages_ns = values * (0.0272 + (0.0374 + 6 * 0.0124) / 8 + 0.0049);
   EXPECT_NEAR(time_ns(question_of("rice-4", 8 << 20), constants), stages_ns, 0.01 * stages_ns);
   constants.device_byte_ns = 1;
   const double bytes = 4.5 + (0.5 * 3 + 16 + 6 * 8.5) / 8 + 4.5;
