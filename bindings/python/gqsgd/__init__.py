@@ -53,7 +53,8 @@ Without a group:
 
     simulate, expected_error      an allreduce with virtual ranks, and its error
     variance_bound, sparsity_bound, depth_factor, predict_time
-    Site, norm, widths, quantize, reduce, reduce_many, dequantize; rice_groups, reduce_rice
+    Site, norm, widths, quantize, reduce, reduce_many, dequantize;
+    rice_groups, RiceGroups, reduce_rice
                                   the steps of an allreduce one at a time
     log_to_logging, set_log       where lines of the library's log go
     version, build_info, library_path
