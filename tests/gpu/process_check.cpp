@@ -1,12 +1,15 @@
-// Processes of one GPU: the bits of virtual ranks, whether they open each other's memory or words
-// go through host memory, and deaths that are reported in time. A program without GoogleTest,
-//   because no process may have used the device before ranks are forked.
-//   PROGRAM [RANKS..]   groups of so many ranks, 1 2 3 5 8 if none is given
+// Processes on GPUs, each on one of its own if there are enough: the bits of virtual ranks, whether
+// they open each other's memory or words go through host memory, and deaths that are reported in
+// time. A program without GoogleTest, because no process may have used the device before ranks are
+// forked.
+//   PROGRAM [--fused] [RANKS..]   groups of so many ranks, 1 2 3 5 8 if none is given
+//   --fused: it is a failure if the calls that can be are not one kernel of each rank
 //   Status 1: a rank failed, 77: there is no device.
 #include <gqsgd_log.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -32,8 +35,11 @@ const char* name_of(Way way) {
   return way == Way::free ? "directly where they can" : "through host memory";
 }
 
+bool must_be_fused = false;
+
 /** In a rank's own process. */
-void force(Way way) {
+void force(int rank, Way way) {
+  (void)process_device(nullptr)->set_current(rank).ok();  // else all have the first
   if (way == Way::free) return;
   static Device alone;
   alone = *process_device(nullptr);
@@ -41,14 +47,18 @@ void force(Way way) {
   use_device(&alone);
 }
 
-void print_log() {
+/** Prints what hosts say about the way of calls; *by_stages: that no kernel makes a whole one. */
+void print_log(bool* by_stages) {
   gqsgd_set_log(
-      GQSGD_LOG_WARN,
-      [](void*, gqsgd_log_level, const char* line) {
+      GQSGD_LOG_INFO,
+      [](void* seen, gqsgd_log_level level, const char* line) {
+        const bool is_by_stages = strstr(line, "are made by stages") != nullptr;
+        *static_cast<bool*>(seen) |= is_by_stages;
+        if (level == GQSGD_LOG_INFO && !is_by_stages) return;
         printf("%s\n", line);
         fflush(stdout);
       },
-      nullptr);
+      by_stages);
 }
 
 bool report(const std::string& failures, int ranks, const char* what, Way way) {
@@ -62,12 +72,16 @@ bool report(const std::string& failures, int ranks, const char* what, Way way) {
 bool check_bits(int ranks, const char* options, Way way, const std::vector<DeviceCalls>& all) {
   return report(run_processes(ranks, options,
                               [&](int rank, gqsgd_comm comm) {
-                                force(way);
-                                print_log();
+                                bool by_stages = false;
+                                force(rank, way);
+                                print_log(&by_stages);
                                 std::string failure;
                                 for (const DeviceCalls& calls : all) {
                                   failure += calls.make_and_compare(rank, comm);
                                 }
+                                gqsgd_set_log(GQSGD_LOG_NONE, nullptr, nullptr);
+                                const bool fused = way == Way::through_host || !by_stages;
+                                if (must_be_fused && !fused) failure += "no fused kernels\n";
                                 return failure;
                               }),
                 ranks, options, way);
@@ -78,7 +92,7 @@ bool check_death(Way way) {
   const DeviceCalls calls(3, {"paper-gl8"}, 70001);
   const SharedArray<std::atomic<int>> made(1);
   RankProcesses ranks(3, "timeout_ms=60000", [&](int rank, gqsgd_comm comm) {
-    force(way);
+    force(rank, way);
     while (calls.make_and_compare(rank, comm).empty()) made[0] += rank == 1 ? 1 : 0;
     return std::string(gqsgd_status_name(gqsgd_comm_status(comm)));
   });
@@ -124,6 +138,12 @@ int run(const std::vector<int>& sizes) {
 
 int main(int argc, char** argv) {
   std::vector<int> sizes;
-  for (int k = 1; k < argc; ++k) sizes.push_back(atoi(argv[k]));
+  for (int k = 1; k < argc; ++k) {
+    if (strcmp(argv[k], "--fused") == 0) {
+      gq::test::must_be_fused = true;
+    } else {
+      sizes.push_back(atoi(argv[k]));
+    }
+  }
   return gq::test::run(sizes.empty() ? std::vector<int>{1, 2, 3, 5, 8} : sizes);
 }

@@ -158,7 +158,27 @@ void close_memory(void* memory) {
   if (memory != nullptr) (void)cudaIpcCloseMemHandle(memory);
 }
 
-constexpr Ipc kIpc = {pid_namespace, export_memory, open_memory, close_memory};
+Status register_page(void* page, size_t size_bytes, void** on_device) {
+  GQ_TRY(checked(
+      cudaHostRegister(page, size_bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
+      "cudaHostRegister"));
+  const Status found =
+      checked(cudaHostGetDevicePointer(on_device, page, 0), "cudaHostGetDevicePointer");
+  if (!found.ok()) (void)cudaHostUnregister(page);
+  return found;
+}
+void unregister_page(void* page) { (void)cudaHostUnregister(page); }
+
+Status identity(int32_t ordinal, DeviceIdentity* identity) {
+  cudaDeviceProp device;
+  GQ_TRY(checked(cudaGetDeviceProperties(&device, ordinal), "cudaGetDeviceProperties"));
+  static_assert(sizeof device.uuid == sizeof *identity);
+  memcpy(identity->bytes, &device.uuid, sizeof device.uuid);
+  return Status();
+}
+
+constexpr Ipc kIpc = {pid_namespace, export_memory,   open_memory, close_memory,
+                      register_page, unregister_page, identity};
 
 }  // namespace
 

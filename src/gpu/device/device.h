@@ -34,6 +34,11 @@ struct IpcHandle {
 /** Memory is exported in whole units: what shares one with other memory would export that too. */
 inline constexpr size_t kExportUnitBytes = size_t{2} << 20;
 
+/** Of a device, the same in all processes of the machine. */
+struct DeviceIdentity {
+  unsigned char bytes[16];
+};
+
 /** Memory of a device that several processes reach. What is exported is given back by its owner
  *  when the others have closed it, not before. */
 struct Ipc {
@@ -44,6 +49,10 @@ struct Ipc {
   /** Not in the process that exported it. */
   Status (*open_memory)(const IpcHandle& handle, void** memory);
   void (*close_memory)(void* memory);
+  /** A page of the host that processes share: kernels of this one reach it at `*on_device`. */
+  Status (*register_page)(void* page, size_t size_bytes, void** on_device);
+  void (*unregister_page)(void* page);
+  Status (*identity)(int32_t ordinal, DeviceIdentity* identity);
 };
 
 /** One kind of accelerator. Functions work on the thread's current device; those that end something

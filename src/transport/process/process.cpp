@@ -60,6 +60,10 @@ class ProcessTransport final : public SharedMemoryTransport, private StreamOpene
 
  private:
   Status open_streams(const StreamConfig& config, std::unique_ptr<StreamTransport>* out) override;
+  static void stop_kernels_of_all(void* self);
+  PeerPage* page_of(uint32_t rank_there) const {
+    return rank_there == rank() ? own_.page() : peers_[rank_there].page();
+  }
   Status bring(const JoinToken& join_token, Member* member);
   Status attach(const JoinToken& join_token, GroupMembers* group);
 
@@ -127,18 +131,19 @@ Status ProcessTransport::attach(const JoinToken& join_token, GroupMembers* group
   for (uint32_t peer = 0; peer < ranks; ++peer) {
     watched_[peer] = {-1, 0, 0};
     if (peer == join_token.rank) {
-      places_[peer] = {own_.wakeup(), own_.control()};
+      places_[peer] = {&own_.page()->wakeup, own_.control()};
       continue;
     }
     Member& member = group->members[peer];
     GQ_TRY(peers_[peer].attach({std::move(member.memory), std::move(member.wakeup)}, peer, ranks,
                                own_.seals()));
-    places_[peer] = {peers_[peer].wakeup(), peers_[peer].control()};
+    places_[peer] = {&peers_[peer].page()->wakeup, peers_[peer].control()};
     liveness_pipes_[peer] = std::move(member.liveness_pipe);
     watched_[peer].fd = liveness_pipes_[peer].number();
   }
   GQ_TRY(SharedMemoryTransport::attach(
-      {join_token.rank, ranks, WakeupScope::machine, own_.control(), places_.get()}, group->tag));
+      {join_token.rank, ranks, WakeupScope::machine, own_.control(), places_.get()}, group->tag,
+      {stop_kernels_of_all, this}));
   attached_ = true;
   return Status();
 }
@@ -155,14 +160,21 @@ Status ProcessTransport::open_streams(const StreamConfig& config,
                                       std::unique_ptr<StreamTransport>* out) {
   try {
     if (!lent_) lent_ = std::make_unique<LentMemory>();
-    std::vector<const IpcArena*> arenas(size());
+    IpcPlaces places{own_.ipc_arena(), {}, {}, lent_.get()};
     for (uint32_t peer = 0; peer < size(); ++peer) {
-      arenas[peer] = peer == rank() ? own_.ipc_arena() : peers_[peer].ipc_arena();
+      places.all.push_back(peer == rank() ? own_.ipc_arena() : peers_[peer].ipc_arena());
+      places.leave.push_back(&page_of(peer)->leave);
     }
-    return open_ipc_streams(*this, config, {own_.ipc_arena(), std::move(arenas), lent_.get()}, out);
+    return open_ipc_streams(*this, config, std::move(places), out);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for calls of rank %u on streams", rank());
   }
+}
+
+/** This rank has broken the group, or learnt that it is broken. */
+void ProcessTransport::stop_kernels_of_all(void* self) {
+  const ProcessTransport& broken = *static_cast<const ProcessTransport*>(self);
+  for (uint32_t peer = 0; peer < broken.size(); ++peer) stop_kernels(&broken.page_of(peer)->leave);
 }
 
 void ProcessTransport::find_dead() {

@@ -146,7 +146,7 @@ Status OwnSegment::make(uint32_t ranks) {
   GQ_TRY(arena_.map(file, arena_offset_bytes_, page_bytes(), Access::read_write));
   GQ_TRY(seal_against_writing(file, &seals_));
   GQ_TRY(make_wakeup_file());
-  new (wakeup_.base()) Wakeup;
+  new (wakeup_.base()) PeerPage{};
   new (control_.base()) Control;
   for (uint32_t peer = 0; peer < ranks; ++peer) {
     new (posted_of(control()) + peer) std::atomic<uint64_t>(0);

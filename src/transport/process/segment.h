@@ -16,6 +16,12 @@
 
 namespace gq {
 
+/** What peers write of a rank. All zero at the start. */
+struct PeerPage {
+  Wakeup wakeup;
+  alignas(64) uint64_t leave;  ///< its fused kernels exit once it is not 0 (kernels/fused.h)
+};
+
 /** One machine's processes; 4 descriptors a peer at most while a group forms, 2 afterwards. */
 inline constexpr uint32_t kProcessRanksMax = 1024;
 
@@ -33,7 +39,7 @@ class OwnSegment {
   Descriptor take_wakeup_file() { return std::move(wakeup_file_); }
   /** On kernels before 5.1 the file that peers read is not sealed against their writing. */
   int seals() const { return seals_; }
-  Wakeup* wakeup() const { return reinterpret_cast<Wakeup*>(wakeup_.base()); }
+  PeerPage* page() const { return reinterpret_cast<PeerPage*>(wakeup_.base()); }
   Control* control() const { return reinterpret_cast<Control*>(control_.base()); }
   IpcArena* ipc_arena() const {
     return reinterpret_cast<IpcArena*>(control_.base() + ipc_offset_bytes_);
@@ -73,7 +79,7 @@ class PeerSegment {
    *  `committed_bytes`. PROTOCOL if there are fewer. */
   Status reach(uint64_t end_bytes, uint64_t committed_bytes);
 
-  Wakeup* wakeup() const { return reinterpret_cast<Wakeup*>(wakeup_.base()); }
+  PeerPage* page() const { return reinterpret_cast<PeerPage*>(wakeup_.base()); }
   const Control* control() const { return reinterpret_cast<const Control*>(control_.base()); }
   const IpcArena* ipc_arena() const {
     return reinterpret_cast<const IpcArena*>(control_.base() + ipc_offset_bytes_);

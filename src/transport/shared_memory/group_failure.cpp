@@ -71,7 +71,7 @@ Status GroupFailure::look_at_gone(uint64_t controls_sent) {
     // It may have written the reason, and died before it could wake a peer.
     const uint64_t cause = blocks_.of(peer).cause.load(std::memory_order_acquire);
     if (cause != 0) return adopt(peer, cause);
-    if (!is_needed(peer, controls_sent)) continue;
+    if (!is_needed(peer, controls_sent) && !device_waits_for(peer)) continue;
     abort_group(GQSGD_PEER_LOST, peer);
     return intact();
   }
@@ -83,6 +83,11 @@ Status GroupFailure::look_at_gone(uint64_t controls_sent) {
 bool GroupFailure::is_needed(uint32_t peer, uint64_t controls_sent) const {
   if (blocks_.of(peer).controls_sent.load(std::memory_order_acquire) < controls_sent) return true;
   return !has_come(unpack_awaited(peers_[peer].awaited), &blocks_.of(peer), blocks_.rank);
+}
+
+bool GroupFailure::device_waits_for(uint32_t peer) const {
+  return device_wait_.function != nullptr && has_died(peer) &&
+         device_wait_.function(device_wait_.user);
 }
 
 void GroupFailure::await(AwaitedKind kind, uint32_t peer, uint64_t number) {
@@ -112,19 +117,18 @@ uint32_t GroupFailure::culprit_behind(uint32_t peer) const {
 
 void GroupFailure::abort_group(gqsgd_status status, uint32_t culprit) {
   uint64_t first = 0;
-  const bool began = begin_cause(pack(Cause{status, culprit, blocks_.rank}), &first);
-  if (began && hook_.function != nullptr) hook_.function(hook_.user);
+  begin_cause(pack(Cause{status, culprit, blocks_.rank}), &first);
 }
 
 /** The first cause stays, in *first. Every rank spreads it: the one that aborted may have died
  *  before it had notified all. */
-bool GroupFailure::begin_cause(uint64_t word, uint64_t* first) {
+void GroupFailure::begin_cause(uint64_t word, uint64_t* first) {
   *first = 0;
-  if (!cause_.compare_exchange_strong(*first, word)) return false;
+  if (!cause_.compare_exchange_strong(*first, word)) return;
   *first = word;
   blocks_.own->cause.store(word, std::memory_order_release);
   wake_all();
-  return true;
+  if (hook_.function != nullptr) hook_.function(hook_.user);
 }
 
 /** A cause that names this rank as its reporter is one that this rank has had. */

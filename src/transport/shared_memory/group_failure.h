@@ -14,9 +14,16 @@
 
 namespace gq {
 
-/** What a rank calls when it breaks its group itself: on whatever thread, once. */
+/** What a rank calls when its group breaks, or it learns of that: on whatever thread, once. */
 struct BreakHook {
   void (*function)(void* user) = nullptr;  ///< null: nothing
+  void* user = nullptr;
+};
+
+/** Whether this rank's device waits for all peers, whatever their hosts have sent: asked when one
+ *  has died. */
+struct DeviceWait {
+  bool (*function)(void* user) = nullptr;  ///< null: it never does
   void* user = nullptr;
 };
 
@@ -35,6 +42,11 @@ class GroupFailure {
   Status look_at_gone(uint64_t controls_sent);
   /** Notes that `peer` will never write again. */
   void mark_gone(uint32_t peer) { peers_[peer].gone = true, any_gone_ = true; }
+  /** Whether it has gone without having left in good order. */
+  bool has_died(uint32_t peer) const {
+    return peers_[peer].gone && blocks_.of(peer).destroyed.load(std::memory_order_acquire) == 0;
+  }
+  void watch_device(DeviceWait wait) { device_wait_ = wait; }
   bool is_gone(uint32_t peer) const {
     return peers_[peer].gone || blocks_.of(peer).destroyed.load(std::memory_order_acquire) != 0;
   }
@@ -60,13 +72,15 @@ class GroupFailure {
   };
 
   bool is_needed(uint32_t peer, uint64_t controls_sent) const;
-  bool begin_cause(uint64_t word, uint64_t* first);
+  bool device_waits_for(uint32_t peer) const;
+  void begin_cause(uint64_t word, uint64_t* first);
   Status adopt(uint32_t peer, uint64_t word);
   Status explain_cause(const Cause& cause) const;
   void wake_all();
 
   ControlBlocks blocks_;
   BreakHook hook_;
+  DeviceWait device_wait_;
   std::unique_ptr<Peer[]> peers_;
   std::atomic<uint64_t> cause_{0};  // what broke this group; peers read a copy
   uint64_t awaited_ = 0;            // packed; what the last question to any peer found missing

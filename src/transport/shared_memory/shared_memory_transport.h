@@ -51,6 +51,13 @@ class SharedMemoryTransport : public HostTransport, private GroupRegisters {
   void count_copied(size_t size_bytes) { counters_.payload_bytes_copied += size_bytes; }
   /** The number of this rank's newest call. */
   uint64_t newest_call() const { return controls_sent_; }
+  /** A peer that dies while `wait` says yes is PEER_LOST for check(). */
+  void watch_device(DeviceWait wait) { failure_.watch_device(wait); }
+  /** Looks whether `peer` has died; on the rank's own thread. */
+  bool has_died(uint32_t peer) {
+    find_dead();
+    return failure_.has_died(peer);
+  }
 
  protected:
   Status attach(const ControlBlocks& blocks, uint32_t tag, BreakHook hook = {});

@@ -14,20 +14,13 @@
 namespace gq {
 namespace {
 
-using Why = char[sizeof IpcArena::why];
+using Why = char[sizeof IpcReply::why];
 
 /** False, and why, unless all ranks agreed. */
-bool all_say_yes(const std::vector<const IpcArena*>& all, std::atomic<IpcAnswer> IpcArena::*answer,
-                 Why* why) {
+bool all_say_yes(const std::vector<const IpcArena*>& all, IpcReply IpcArena::*reply, Why* why) {
   for (const IpcArena* arena : all) {
-    if ((arena->*answer).load(std::memory_order_acquire) == IpcAnswer::yes) continue;
-    memcpy(*why, arena->why, sizeof *why);
-    (*why)[sizeof *why - 1] = '\0';
-    for (char* letter = *why; *letter != '\0'; ++letter) {
-      if (*letter < ' ' || *letter > '~')
-        *letter = '?';  // the rest of it does not belong into a
-                        // log
-    }
+    if ((arena->*reply).is_yes()) continue;
+    (arena->*reply).copy_why(*why);
     return false;
   }
   return true;
@@ -47,6 +40,19 @@ bool are_of_one_domain(const std::vector<const IpcArena*>& all, Why* why) {
 
 }  // namespace
 
+void IpcReply::say_no(const Status& reason) {
+  snprintf(why, sizeof why, "%s", reason.sentence());
+  answer.store(IpcAnswer::no, std::memory_order_release);
+}
+
+void IpcReply::copy_why(char (&text)[sizeof why]) const {
+  memcpy(text, why, sizeof text);
+  text[sizeof text - 1] = '\0';
+  for (char* letter = text; *letter != '\0'; ++letter) {
+    if (*letter < ' ' || *letter > '~') *letter = '?';
+  }
+}
+
 IpcStreams::~IpcStreams() {
   if (leaked_) return;  // streams may still read from there
   OnDevice here(device());
@@ -62,19 +68,14 @@ Status IpcStreams::attach() {
   free_returned();
   if (size() == 1) return Status();
   if (device().ipc == nullptr) {
-    say_no(&own_.exports, fail(GQSGD_UNSUPPORTED,
-                               "the device of rank %u shares no memory between processes", rank()));
+    own_.exports.say_no(fail(GQSGD_UNSUPPORTED,
+                             "the device of rank %u shares no memory between processes", rank()));
     return Status();
   }
   own_.domain.store(device().ipc->domain(), std::memory_order_relaxed);
   exports_ = true;
-  own_.exports.store(IpcAnswer::yes, std::memory_order_release);
+  own_.exports.say_yes();
   return Status();
-}
-
-void IpcStreams::say_no(std::atomic<IpcAnswer>* answer, const Status& reason) {
-  snprintf(own_.why, sizeof own_.why, "%s", reason.sentence());
-  answer->store(IpcAnswer::no, std::memory_order_release);
 }
 
 Status IpcStreams::begin_call() {
@@ -95,27 +96,18 @@ Status IpcStreams::choose_way() {
   if (direct) {
     tried_ = true;
     const Status opened = open_all();
-    if (opened.ok()) own_.opens.store(IpcAnswer::yes, std::memory_order_release);
-    if (!opened.ok()) say_no(&own_.opens, opened);
-    GQ_TRY(receive_answers());
+    if (opened.ok()) own_.opens.say_yes();
+    if (!opened.ok()) own_.opens.say_no(opened);
+    GQ_TRY(wait_for_hosts("open the memory of others"));
     direct = all_say_yes(all_, &IpcArena::opens, &why);
   }
   way_ = direct ? Way::direct : Way::staged;
   if (direct) return Status();
   close_all();
+  fused_.refuse();
   log_line(GQSGD_LOG_WARN, LogSubject{tag(), rank()},
            "packed codes of %s device %d go to other processes through host memory: %s",
            device().name, ordinal(), why);
-  return Status();
-}
-
-Status IpcStreams::receive_answers() {
-  for (uint32_t peer = 0; peer < size(); ++peer) {
-    if (peer != rank()) GQ_TRY(shared_memory().signals().post(peer));
-  }
-  for (uint32_t peer = 0; peer < size(); ++peer) {
-    if (peer != rank()) GQ_TRY(await(peer, "open the memory of others"));
-  }
   return Status();
 }
 
@@ -162,7 +154,7 @@ Status IpcStreams::reserve(const Device& device, DeviceBuffer* memory, size_t si
   if (exported.ok()) return Status();
   if (way_ == Way::undecided) {
     exports_ = false;
-    say_no(&own_.exports, exported);
+    own_.exports.say_no(exported);
     return Status();
   }
   DeviceBuffer().swap(*memory);
@@ -195,6 +187,7 @@ void IpcStreams::transfer_ownership(DeviceBuffer* memory) {
 
 void IpcStreams::leak_in_use() {
   StagedStreams::leak_in_use();
+  fused_.leak_in_use();
   leaked_ = true;
 }
 

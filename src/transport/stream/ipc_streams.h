@@ -7,18 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/transport/stream/ipc_arena.h"
-#include "src/transport/stream/ipc_lent_memory.h"
+#include "src/transport/stream/ipc_fused.h"
 #include "src/transport/stream/staged_streams.h"
 
 namespace gq {
-
-/** What a rank shows and sees of memory on devices; all of it outlives the end that uses it. */
-struct IpcPlaces {
-  IpcArena* own;
-  std::vector<const IpcArena*> all;  ///< of each rank, the own one included
-  LentMemory* lent;                  ///< takes over what peers may still have open
-};
 
 /** How words are copied is one decision of all ranks. In the first call that has words every rank
  *  knows from the exchange of control messages which ranks export their memory; each then opens
@@ -31,6 +23,7 @@ class IpcStreams final : public StagedStreams {
  public:
   IpcStreams(SharedMemoryTransport& shared_memory, const StreamConfig& config, IpcPlaces places)
       : StagedStreams(shared_memory, config),
+        fused_(shared_memory, *this, config, places),
         own_(*places.own),
         all_(std::move(places.all)),
         lent_(*places.lent) {}
@@ -40,6 +33,10 @@ class IpcStreams final : public StagedStreams {
   Status attach();
 
   Status begin_call() override;
+  FusedKernels* fused() override {
+    const bool may_have = device().fused != nullptr && device().ipc != nullptr;
+    return may_have && size() > 1 && size() <= kFusedRanksMax ? &fused_ : nullptr;
+  }
 
  protected:
   Status reserve(const Device& device, DeviceBuffer* memory, size_t size_bytes) override;
@@ -61,8 +58,6 @@ class IpcStreams final : public StagedStreams {
   };
 
   Status choose_way();
-  void say_no(std::atomic<IpcAnswer>* answer, const Status& reason);
-  Status receive_answers();
   Status open_all();
   Status open(uint32_t peer);
   void close(Opened* opened);
@@ -72,6 +67,7 @@ class IpcStreams final : public StagedStreams {
     return arena_ != nullptr && base >= arena_ && base < arena_ + arena_bytes_;
   }
 
+  IpcFused fused_;
   IpcArena& own_;
   const std::vector<const IpcArena*> all_;
   LentMemory& lent_;

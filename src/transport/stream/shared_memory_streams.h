@@ -30,6 +30,8 @@ class SharedMemoryStreams : public StreamTransport, protected StreamMemory {
 
   /** Barrier of the hosts of all ranks, to `what`. */
   Status wait_for_hosts(const char* what);
+  /** Waits on the host for `event`, with the group's deadline. */
+  Status wait_for_device(EventHandle event);
 
  protected:
   SharedMemoryStreams(SharedMemoryTransport& shared_memory, const StreamConfig& config)
@@ -60,8 +62,6 @@ class SharedMemoryStreams : public StreamTransport, protected StreamMemory {
   SharedMemoryTransport& shared_memory() { return shared_memory_; }
   /** Waits for the next signal of `peer`, which is late to `what`. */
   Status await(uint32_t peer, const char* what);
-  /** Waits on the host for `event`, with the group's deadline. */
-  Status wait_for_device(EventHandle event);
 
  private:
   static constexpr uint8_t kGives = 1;  // the peer

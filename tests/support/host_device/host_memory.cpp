@@ -41,6 +41,8 @@ Memory& memory() {
 
 std::atomic<bool> no_exports{false};
 std::atomic<bool> no_opens{false};
+std::atomic<bool> no_pages{false};
+std::atomic<size_t> pages{0};
 std::atomic<uint64_t> domain_now{1};
 
 /** The contents of a CUDA handle are unspecified, too. */
@@ -159,9 +161,28 @@ int32_t ordinal_of_block(const void* pointer) {
   return byte < block->first + block->second.size_bytes ? block->second.ordinal : kNoBlock;
 }
 
+Status register_page(void* page, size_t, void** on_device) {
+  if (no_pages) return fail(GQSGD_BACKEND, "the double registers nothing");
+  ++pages;
+  *on_device = page;
+  return Status();
+}
+void unregister_page(void*) { --pages; }
+
+Status identity(int32_t ordinal, DeviceIdentity* identity) {
+  *identity = {};
+  std::memcpy(identity->bytes, &ordinal, sizeof ordinal);
+  return Status();
+}
+
 const Ipc& host_ipc() {
-  static const Ipc kIpc = {[]() -> uint64_t { return domain_now; }, export_memory, open_memory,
-                           close_memory};
+  static const Ipc kIpc = {[]() -> uint64_t { return domain_now; },
+                           export_memory,
+                           open_memory,
+                           close_memory,
+                           register_page,
+                           unregister_page,
+                           identity};
   return kIpc;
 }
 
@@ -172,6 +193,8 @@ size_t shared_size(const IpcHandle& handle) {
 }
 
 void refuse_exports(bool refuse) { no_exports = refuse; }
+void refuse_pages(bool refuse) { no_pages = refuse; }
+size_t pages_registered() { return pages; }
 void refuse_opens(bool refuse) { no_opens = refuse; }
 void move_to_domain(uint64_t domain) { domain_now = domain; }
 

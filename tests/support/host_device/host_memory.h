@@ -25,11 +25,14 @@ size_t shared_size(const IpcHandle& handle);
 /** Faults of this process, for as long as they are set. */
 void refuse_exports(bool refuse);
 void refuse_opens(bool refuse);
+void refuse_pages(bool refuse);
 /** Where this process is, for those who ask whether they could open its memory. */
 void move_to_domain(uint64_t domain);
 
 /** Blocks of other processes that this one has open. */
 size_t blocks_open();
+/** Pages of the host that kernels of this process reach. */
+size_t pages_registered();
 /** How often a block was released that another process had open. */
 size_t released_while_open();
 

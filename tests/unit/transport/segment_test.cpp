@@ -94,8 +94,8 @@ TEST_F(Segments, AnyFile_NotResizedOrUnsealed) {
 
 TEST_F(Segments, Peers_WriteWakeupWordsOnly) {
   make();
-  wake(peer_.wakeup(), WakeupScope::machine);
-  EXPECT_EQ(own_.wakeup()->count.load(), 1u);
+  wake(&peer_.page()->wakeup, WakeupScope::machine);
+  EXPECT_EQ(own_.page()->wakeup.count.load(), 1u);
   EXPECT_EQ(error_of_mapping(wakeup_.number(), PROT_READ | PROT_WRITE), 0);
   own_.control()->controls_sent.store(7);
   EXPECT_EQ(peer_.control()->controls_sent.load(), 7u);

@@ -1,5 +1,7 @@
-// CUDA's memory and devices: one device, whose memory is the host's.
+// CUDA's memory and devices: one device, whose memory is the host's. With GQ_PTX_OWN_DEVICES it is
+// another one for each process.
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -113,6 +115,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* device, int) {
   device->multiProcessorCount = gq::ptx::kProcessors;
   device->l2CacheSize = 1 << 20;
   device->totalGlobalMem = gq::ptx::kDeviceBytes;
+  const pid_t process = getenv("GQ_PTX_OWN_DEVICES") == nullptr ? 0 : getpid();
+  memcpy(&device->uuid, &process, sizeof process);
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
@@ -129,6 +133,19 @@ cudaError_t cudaHostAlloc(void** memory, size_t size_bytes, unsigned) {
   return gq::ptx::allocate(memory, size_bytes, true);
 }
 cudaError_t cudaFreeHost(void* memory) { return gq::ptx::give_back(memory, true); }
+cudaError_t cudaHostRegister(void* memory, size_t size_bytes, unsigned) {
+  gq::ptx::add_area(memory, size_bytes, gq::ptx::Use::host);
+  return cudaSuccess;
+}
+cudaError_t cudaHostGetDevicePointer(void** on_device, void* memory, unsigned) {
+  *on_device = memory;
+  return cudaSuccess;
+}
+cudaError_t cudaHostUnregister(void* memory) {
+  gq::ptx::wait_for_device();
+  gq::ptx::remove_area(memory);
+  return cudaSuccess;
+}
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   const std::lock_guard<std::mutex> lock(gq::ptx::memory().mutex);
   *total_bytes = gq::ptx::kDeviceBytes;
