@@ -136,6 +136,9 @@ Status IpcFused::decide() {
     block_count_ = std::min(block_count_, arena->fused.block_count.load(std::memory_order_relaxed));
   }
   shared_memory().watch_device({waits, this});
+  log_line(GQSGD_LOG_INFO, LogSubject{shared_memory().tag(), rank()},
+           "calls on %s device %d that can be are one kernel of each rank, of %u blocks",
+           device().name, ordinal(), block_count_);
   return Status();
 }
 

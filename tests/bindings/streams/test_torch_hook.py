@@ -70,6 +70,29 @@ def test_the_hook_enqueues_and_the_future_orders(monkeypatch):
     assert device.comms_in_use() == 0
 
 
+def test_processes_need_no_nccl(monkeypatch):
+    """Ranks of one machine by transport="process", in a group that this process is alone in."""
+    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
+
+    def work(rank):
+        state, means = gqsgd.torch.HookState(transport="process", timeout_ms=20000), []
+        for step in range(2):
+            buffer = double.tensor(gradient(rank, step))
+            gqsgd.torch.allreduce_hook(state, double.Bucket(parameters, buffer)).wait()
+            double.devices.cuda.current_stream(double.GPU).synchronize()
+            means.append(buffer.numpy().copy())
+        summary = state.summary()
+        with pytest.raises(gqsgd.Unsupported, match="on a GPU"):
+            state.summary(measure=True)
+        state.close()
+        return means, summary
+
+    for means, summary in double.use(monkeypatch, 2, work)[1]:
+        assert "of 2, transport processes" in summary and "schedule  auto: direct" in summary
+        for step, mean in enumerate(means):
+            np.testing.assert_array_equal(mean, on_the_host(2, step))
+
+
 def test_a_budget_follows_the_averages_on_the_device(monkeypatch):
     """Two buckets, one of gradients a thousand times as large: after a step it has more bits."""
     shapes, factors = [(40, 50), (64, 64)], [1e-3, 1.0]

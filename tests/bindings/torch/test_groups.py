@@ -129,6 +129,14 @@ def test_auto_takes_shared_memory_on_one_host_ucx_between_hosts_and_nccl_for_gpu
     assert groups._agreed([said("auto", here), said("auto", there)]) == "network"
     assert groups._agreed([said("auto", here, "cuda"), said("auto", there, "cuda")]) == "nccl"
     assert groups._agreed([said("process", here), said("process", there)]) == "process"
+    assert groups._agreed([said("process", here, "cuda")] * 2) == "process"
+
+
+@pytest.mark.parametrize("transport, device", [("nccl", "cpu"), ("network", "cuda"),
+                                               ("group", "cuda")])
+def test_a_transport_for_other_memory_is_refused(transport, device):
+    with pytest.raises(gqsgd.InvalidArgument, match=f"{transport}.* tensors are on {device}"):
+        groups._agreed([said(transport, ["a", "boot", 0, 1], device)] * 2)
 
 
 def test_other_devices_are_refused_by_name():

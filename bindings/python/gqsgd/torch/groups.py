@@ -50,11 +50,12 @@ def connect(
 ) -> gqsgd.Communicator:
     """Makes a communicator of the ranks of `group` (None: the default group), which all call it.
 
-    transport: "process" through shared memory, for ranks of one machine; "network" over UCX, for
-        ranks of any machines; "group" through sends and receives of a Gloo group of its own; "nccl"
-        between GPUs, by an NCCL communicator of its own. "auto" is "nccl" for a GPU; otherwise
-        "process" where all ranks are of one user and see one machine and network namespace, else
-        "network". Where a rank has no UCX it is "group" on all, which the log says.
+    transport: "process" for ranks of one machine, through shared memory, or between GPUs by kernels
+        that read from each other (docs/CUDA.md); "network" over UCX, for ranks of any machines;
+        "group" through sends and receives of a Gloo group of its own; "nccl" between GPUs, by an
+        NCCL communicator of its own. "auto" is "nccl" for a GPU; otherwise "process" where all
+        ranks are of one user and see one machine and network namespace, else "network". Where a
+        rank has no UCX it is "group" on all, which the log says.
     device: where the tensors will be; None is the CPU, or with "nccl" the current GPU.
     options: those of gqsgd.Communicator, and of gqsgd.Communicator.network. Where rank 0 listens
         then: `interface` or `address`, else what GLOO_SOCKET_IFNAME names, else the address by
@@ -218,9 +219,10 @@ def _agreed(reports: list[Report]) -> str:
     if transport == "auto":
         one_host = all(each["host"] == reports[0]["host"] for each in reports)
         return "nccl" if not on_host else "process" if one_host else "network"
-    if on_host == (transport == "nccl"):
+    if transport in (("nccl",) if on_host else ("network", "group")):
         raise gqsgd.InvalidArgument(
             f"transport is {transport!r} and tensors are on {reports[0]['device']}; hint: \"nccl\" "
-            'is for GPUs, "process", "network" and "group" are for host memory, "auto" knows'
+            'is for GPUs, "network" and "group" are for host memory, "process" is for both, "auto" '
+            "knows"
         )
     return transport

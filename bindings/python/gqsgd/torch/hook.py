@@ -211,7 +211,7 @@ class HookState:
         lines = {"quantizer": short_spec(self.quantizer.spec), "steps": str(self.step)}
         if self._lane is not None:
             comm = self._lane.comm
-            schedule = _summary.schedule_line(self._schedule, comm, self._has_costs())
+            schedule = _summary.schedule_line(self._schedule, self._lane, self._has_costs())
             stats = comm.stats().since(self._stats_before)
             lines |= _summary.counted(comm, stats, self._lane.call_ns)
             lines |= {"schedule": schedule, "error": error}
@@ -226,7 +226,7 @@ class HookState:
         and bits from them, where float32 has 32: codes with their norms and scales. In a call of
         several parameters both are those of the call, bytes in proportion to values: which of its
         blocks got more is not in them. Errors, if the pass was one for `measure_errors`. Computed:
-        the mean_bits of adaptive calls. Not known (None) over NCCL: bits, bytes and errors.
+        the mean_bits of adaptive calls. Not known (None) on a GPU: bits, bytes and errors.
         """
         return self._records.report()
 

@@ -24,6 +24,8 @@ Call = dict[str, Any]  #: the arguments of one allreduce_many
 class Lane(ABC):
     """The way through a communicator, in the order in which calls are given to it."""
 
+    on_host = True  #: False where gradients are on a GPU
+
     def __init__(self, comm: gqsgd.Communicator, is_borrowed: bool):
         self.comm = comm
         self.call_ns = 0  #: time in calls so far; 0 on streams, for which no host waits
@@ -116,6 +118,8 @@ class StreamOutcome:
 class StreamLane(Lane):
     """For a GPU: calls are enqueued at once, on a stream of their own behind what fills the
     buckets. What fails is raised here, by the hook."""
+
+    on_host = False
 
     def __init__(self, comm: gqsgd.Communicator, is_borrowed: bool, device: torch.device):
         super().__init__(comm, is_borrowed)

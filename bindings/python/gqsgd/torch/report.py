@@ -24,7 +24,7 @@ _COLUMNS = ("name", "values", "format", "call", "bits", "bytes", "error")
 class Row:
     """A parameter in the last backward pass.
 
-    bits, bytes and error are None where they are not known: bits and bytes over NCCL, bits in a
+    bits, bytes and error are None where they are not known: bits and bytes on a GPU, bits in a
     group of one, which sends nothing, error in a pass that was not one for `measure_errors`.
     """
 

@@ -47,7 +47,7 @@ class Sample:
 
 def measured(sample: Sample, lane: Lane | None, schedule: str) -> str:
     """The error of the sample, which all ranks measure together."""
-    if lane is not None and lane.comm.transport == "nccl":
+    if lane is not None and not lane.on_host:
         raise gqsgd.Unsupported(
             "errors are measured on values in host memory, and these gradients are on a GPU; hint: "
             "gqsgd.expected_error(q, arrays) with gradients of all ranks"
@@ -70,11 +70,11 @@ def counted(comm: gqsgd.Communicator, stats: gqsgd.Stats, call_ns: int) -> dict[
     }
 
 
-def schedule_line(schedule: str, comm: gqsgd.Communicator, has_costs: bool) -> str:
+def schedule_line(schedule: str, lane: Lane, has_costs: bool) -> str:
     """Which schedule calls have, as far as it is the same for all."""
     if schedule != "auto":
         return schedule
-    if has_costs and comm.transport != "nccl":
+    if has_costs and lane.on_host:
         return "auto: with costs the fastest for each size; gqsgd.log_to_logging() shows which"
     return "auto: direct"
 
