@@ -46,7 +46,7 @@ def test_without_nccl_every_rank_is_reported_why(monkeypatch):
 @pytest.mark.parametrize(("transports", "places", "said"), [
     (("nccl", "auto"), ("cuda", "cuda"), "'nccl' on rank 0 and 'auto' on rank 1"),
     (("auto", "auto"), ("cuda", "cpu"), "'cuda' on rank 0 and 'cpu' on rank 1"),
-    (("process", "process"), ("cuda", "cuda"), "'process' and tensors are on cuda"),
+    (("network", "network"), ("cuda", "cuda"), "'network' and tensors are on cuda"),
     (("nccl", "nccl"), ("cpu", "cpu"), "'nccl' and tensors are on cpu"),
 ])
 def test_transports_and_devices_fit_on_all_ranks(monkeypatch, transports, places, said):
