@@ -67,6 +67,13 @@ Status CallPlans::take_tables(const CallOnStream& call) {
   return Status();
 }
 
+/** Parts of one chunk have nothing to overlap: all their messages leave together. */
+Pace CallPlans::pace_of(const Plan& plan) const {
+  const uint64_t part = shard_value_count(plan.shape, shard_count(plan.shape));
+  const bool in_chunks = part > plan.shape.chunk_value_count;
+  return in_chunks && group_.overlaps() ? Pace::overlapped : Pace::in_turns;
+}
+
 Status CallPlans::find_plan(const Plan& plan, CallOnStream* call) {
   const Endpoint& endpoint = group_.endpoint();
   const Signature signature = Signature::of(call->control);
@@ -81,8 +88,7 @@ Status CallPlans::find_plan(const Plan& plan, CallOnStream* call) {
     call->new_plan = std::make_unique<CachedPlan>();
     call->cached = call->new_plan.get();
     call->cached->signature = signature;
-    const Pace pace = group_.overlaps() ? Pace::overlapped : Pace::in_turns;
-    GQ_TRY(call->cached->execution_plan.make(plan, endpoint.rank(), segments, pace));
+    GQ_TRY(call->cached->execution_plan.make(plan, endpoint.rank(), segments, pace_of(plan)));
     const BatchSizes sizes(call->cached->execution_plan);
     call->cached->table_pieces = sizes.in_tables;
     batches_.reserve(sizes);

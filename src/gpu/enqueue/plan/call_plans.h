@@ -37,6 +37,7 @@ class CallPlans {
   void forget() { address_memory_.forget(); }
 
  private:
+  Pace pace_of(const Plan& plan) const;
   Status find_plan(const Plan& plan, CallOnStream* call);
   Status write_addresses(const CallOnStream& call);
   Status reserve_floats(PlanRequest request);

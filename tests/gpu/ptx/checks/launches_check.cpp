@@ -64,12 +64,12 @@ constexpr Case kCases[] = {
     {"rice-4", 2, 1, 1, 8},
     {"rice-4", 8, 1, 1, 8},
     {"rice-4", 8, 1, 200, 9},
-    // Both shards of a part go the same way, one after the other.
-    {"paper-gl8", 8, 1, 1, 19, GQSGD_SCHEDULE_HIERARCHICAL},
-    {"blocks-8", 8, 1, 1, 22, GQSGD_SCHEDULE_HIERARCHICAL},
-    {"relative-8", 8, 1, 1, 19, GQSGD_SCHEDULE_HIERARCHICAL},
-    {"adaptive-4", 8, 1, 1, 22, GQSGD_SCHEDULE_HIERARCHICAL},
-    {"rice-4", 8, 1, 1, 18, GQSGD_SCHEDULE_HIERARCHICAL},
+    // Both shards of a part travel together.
+    {"paper-gl8", 8, 1, 1, 13, GQSGD_SCHEDULE_HIERARCHICAL},
+    {"blocks-8", 8, 1, 1, 16, GQSGD_SCHEDULE_HIERARCHICAL},
+    {"relative-8", 8, 1, 1, 13, GQSGD_SCHEDULE_HIERARCHICAL},
+    {"adaptive-4", 8, 1, 1, 15, GQSGD_SCHEDULE_HIERARCHICAL},
+    {"rice-4", 8, 1, 1, 11, GQSGD_SCHEDULE_HIERARCHICAL},
 };
 
 bool has_groups(const Case& test) {
