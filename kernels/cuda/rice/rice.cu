@@ -153,8 +153,8 @@ struct DequantizeRice : RiceStage {
     const StreamStart start = start_of(output);
     for (uint32_t tile = 0; tile < group.cells; tile += kTileCells) {
       const uint32_t first = tile + warp_here() * kRunCells;
-      __syncthreads();  // threads may still read the words of the last run
-      if (first >= group.cells) continue;
+      if (first >= group.cells) break;
+      __syncwarp();  // lanes may still read the words of the last run
       if (draws) random.draw(output, start, group.value_of(first));
       __syncwarp();
       const uint32_t count = min(kRunCells, group.cells - first);

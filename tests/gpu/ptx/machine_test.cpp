@@ -307,6 +307,24 @@ TEST(Machine, BarriersOfAWarp_OrderItsThreadsAlone) {
   EXPECT_NE(found.find("a race in shared memory"), std::string::npos) << found;
 }
 
+/** Groups of 2^thread_bits threads read a word each; after a barrier of the warp the first of each
+ *  group writes it. */
+std::string reuse_by_groups_of(uint32_t thread_bits) {
+  const std::string bits = std::to_string(thread_bits);
+  return "shr.u32 %r2, %r1, " + bits + ";\nshl.b32 %r3, %r2, " + bits +
+         ";\nsetp.ne.s32 %p1, %r1, %r3;\nshl.b32 %r2, %r2, 2;\nmov.u32 %r4, s;\n"
+         "add.s32 %r4, %r4, %r2;\n@!%p1 st.shared.u32 [%r4], 7;\nbar.sync 0;\n"
+         "ld.shared.u32 %r7, [%r4];\nbar.warp.sync -1;\n@!%p1 st.shared.u32 [%r4], 9;\n"
+         "st.global.u32 [%rd3], %r7;\n";
+}
+
+TEST(Machine, BarriersOfAWarp_OrderWhatSeveralOfItsThreadsRead) {
+  EXPECT_EQ(Snippet(reuse_by_groups_of(5), kShared)()[4], 7u);
+  EXPECT_EQ(Snippet(reuse_by_groups_of(3), kShared)()[4], 7u);
+  const std::string found = Snippet(reuse_by_groups_of(6), kShared).finding();
+  EXPECT_NE(found.find("several threads read"), std::string::npos) << found;
+}
+
 /** Eight lanes of a warp may be ahead of the others, who are still among themselves. */
 TEST(Machine, GroupsOfLanes_JoinOneAfterTheOther) {
   const std::vector<uint32_t> sums = Snippet(

@@ -34,34 +34,32 @@ uint8_t* SharedMemory::place(uint64_t offset, uint32_t size_bytes, uint32_t thre
   return &bytes_[offset];
 }
 
-bool SharedMemory::is_ordered(uint32_t phase, uint32_t other, uint32_t warp_phase,
-                              uint32_t thread) const {
-  if (phase != phase_) return true;
+bool SharedMemory::is_ordered(const Touch& before, uint32_t thread) const {
+  if (before.phase != phase_) return true;
   const uint32_t warp = thread / kWarpThreads;
-  return other != kSeveral && other / kWarpThreads == warp && warp_phase != warp_phases_[warp];
+  return before.warp == warp && before.warp_phase != warp_phases_[warp];
+}
+
+void SharedMemory::note(Touch* touch, uint32_t thread, bool together) const {
+  const uint32_t warp = thread / kWarpThreads;
+  const bool beside_others = together && touch->thread != thread;
+  touch->warp = together && touch->warp != warp ? kSeveral : warp;
+  touch->thread = beside_others ? kSeveral : thread;
+  touch->phase = phase_;
+  touch->warp_phase = warp_phases_[warp];
 }
 
 void SharedMemory::touch(Word* word, uint32_t thread, Access access) {
-  const uint32_t warp_phase = warp_phases_[thread / kWarpThreads];
-  const bool written_now =
-      !is_ordered(word->written, word->writer, word->written_in_warp, thread);
-  const bool read_now = !is_ordered(word->read, word->reader, word->read_in_warp, thread);
+  Touch &written = word->written, &read = word->read;
+  const bool written_now = !is_ordered(written, thread), read_now = !is_ordered(read, thread);
   const bool with_others = access == Access::atomic && word->atomic;
-  if (written_now && word->writer != thread && !with_others) throw race(word->writer, "wrote");
-  if (access != Access::write && word->written == 0) {
+  if (written_now && written.thread != thread && !with_others) throw race(written.thread, "wrote");
+  if (access != Access::write && written.phase == 0) {
     throw Finding("a word of shared memory is read that was never written");
   }
-  if (access == Access::read) {
-    word->reader = read_now && word->reader != thread ? kSeveral : thread;
-    word->read = phase_;
-    word->read_in_warp = warp_phase;
-    return;
-  }
-  if (read_now && word->reader != thread) throw race(word->reader, "read");
-  word->written = phase_;
-  word->writer =
-      access == Access::atomic && written_now && word->writer != thread ? kSeveral : thread;
-  word->written_in_warp = warp_phase;
+  if (access == Access::read) return note(&read, thread, read_now);
+  if (read_now && read.thread != thread) throw race(read.thread, "read");
+  note(&written, thread, access == Access::atomic && written_now);
   word->atomic = access == Access::atomic;
 }
 

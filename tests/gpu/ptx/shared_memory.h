@@ -24,18 +24,21 @@ class SharedMemory {
   void pass_warp_barrier(uint32_t first) { ++warp_phases_[first / kWarpThreads]; }
 
  private:
-  /** Who has touched a word, and in which phase last. */
+  /** Who has touched a word, and when last. */
+  struct Touch {
+    uint32_t phase = 0;  // 0: never
+    uint32_t thread = 0;
+    uint32_t warp = 0;
+    uint32_t warp_phase = 0;  // of that warp
+  };
   struct Word {
-    uint32_t written = 0;  // phase; 0: never
-    uint32_t read = 0;
-    uint32_t writer = 0;
-    uint32_t reader = 0;
-    uint32_t written_in_warp = 0;  // phase of the writer's warp, and of the reader's
-    uint32_t read_in_warp = 0;
+    Touch written, read;
     bool atomic = false;  // the write was one
   };
   /** Whether a barrier of the block, or of both threads' warp, is between. */
-  bool is_ordered(uint32_t phase, uint32_t other, uint32_t warp_phase, uint32_t thread) const;
+  bool is_ordered(const Touch& before, uint32_t thread) const;
+  /** `together`: beside those that have touched it since the last barrier. */
+  void note(Touch* touch, uint32_t thread, bool together) const;
   void touch(Word* word, uint32_t thread, Access access);
 
   std::vector<uint8_t> bytes_;
