@@ -18,8 +18,9 @@ gqsgd_status gqsgd_packed_size(gqsgd_quantizer quantizer, size_t value_count, si
 /** The same for what gqsgd_reduce_many writes, whose codes have bits_down bits. */
 gqsgd_status gqsgd_result_size(gqsgd_quantizer quantizer, size_t value_count, size_t *size_bytes);
 
-/** Number of norms that gqsgd_norm writes for `value_count` values: one for each block, or one. It
- *  is 0 where codes have no norm (levels none, bf16, fp16, rice), and other stages ignore it. */
+/** Number of norms that gqsgd_norm writes for `value_count` values: one for each block, or one.
+ *  Where codes have no norm (levels none, bf16, fp16, rice) it writes one that is 0: other stages
+ *  want an array of one all the same, and ignore what is in it. */
 gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, size_t *norm_count);
 
 /** Bytes of workspace that are enough for any one stage of `value_count` values on a device, of up

@@ -7,6 +7,8 @@
 
 #include <array>
 
+#include "bench/gpu/group_cases.h"
+
 namespace gq::bench {
 namespace {
 
@@ -227,6 +229,12 @@ GpuBuffers::~GpuBuffers() {
   for (void* memory : memory_) (void)cudaFree(memory);
 }
 
-std::vector<GpuCase> gpu_cases(GpuBuffers& buffers) { return Cases(buffers).all(); }
+std::vector<GpuCase> gpu_cases(GpuBuffers& buffers) {
+  std::vector<GpuCase> all = Cases(buffers).all();
+  for (const auto& some : {adaptive_cases(buffers), rice_cases(buffers)}) {
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
 
 }  // namespace gq::bench
