@@ -161,7 +161,9 @@ constexpr double rice_bytes(uint32_t ranks) {
 std::vector<GpuCase> adaptive_cases(GpuBuffers& buffers) {
   constexpr char kFormat[] = "adaptive-4";
   const auto group = std::make_shared<Group>(kFormat, kRanks, buffers);
+  const auto pair = std::make_shared<Group>(kFormat, 2, buffers);
   return {make("norm", kFormat, 4, group, &Group::norm), make_quantize(kFormat, group),
+          make("reduce_many n=2", kFormat, 3 * kCodes, pair, &Group::reduce_many),
           make("reduce_many n=8", kFormat, (kRanks + 1) * kCodes, group, &Group::reduce_many),
           make("dequantize", kFormat, 4 + kCodes, group, &Group::dequantize_adaptive)};
 }
