@@ -335,6 +335,17 @@ TEST(Machine, GroupsOfLanes_JoinOneAfterTheOther) {
   EXPECT_EQ(sums[40], 47u);
 }
 
+TEST(Machine, GroupsOfLanes_GoOnTogether) {
+  const auto instructions_with = [](const std::string& mask) {
+    (void)take_traffic();
+    (void)Snippet("and.b32 %r2, %r1, 24;\nmov.u32 %r3, 255;\n" + mask +
+                  "redux.sync.max.u32 %r5, %r1, %r4;\nst.global.u32 [%rd3], %r5;\n")();
+    return take_traffic()["k"].instructions;
+  };
+  const uint64_t of_groups = instructions_with("shl.b32 %r4, %r3, %r2;\n");
+  EXPECT_EQ(of_groups, instructions_with("mov.u32 %r4, -1;\n"));
+}
+
 TEST(Machine, Traffic_Instructions) {
   (void)take_traffic();
   (void)Snippet("mov.u32 %r2, 1;\nsetp.gt.u32 %p1, %r1, 31;\n@%p1 mov.u32 %r2, 2;\n"

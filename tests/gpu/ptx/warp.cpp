@@ -173,17 +173,22 @@ bool join_at(const Kernel& kernel, Warp* warp, uint32_t first, Mask waiting) {
 
 }  // namespace
 
-/** Some lanes may already wait for all others, which still are among themselves. */
+/** Some lanes may already wait for all others, which still are among themselves. Groups that each
+ *  have an instruction for themselves go on together, as they do on a device. */
 bool join_warp(const Kernel& kernel, Warp* warp) {
-  Mask waiting = 0;
-  for_each(warp->members, [&](uint32_t lane) {
-    const State state = warp->state[lane];
-    if (state >= State::warp_max && state <= State::shuffle_index) waiting |= Mask{1} << lane;
-  });
+  const auto waiting = [&] {
+    Mask found = 0;
+    for_each(warp->members, [&](uint32_t lane) {
+      const State state = warp->state[lane];
+      if (state >= State::warp_max && state <= State::shuffle_index) found |= Mask{1} << lane;
+    });
+    return found;
+  };
   bool joined = false;
-  for (Mask left = waiting; left != 0 && !joined; left &= left - 1) {
-    joined = join_at(kernel, warp, static_cast<uint32_t>(__builtin_ctz(left)), waiting);
-  }
+  for_each(waiting(), [&](uint32_t lane) {
+    const Mask left = waiting();
+    if ((left >> lane & 1) != 0) joined |= join_at(kernel, warp, lane, left);
+  });
   return joined;
 }
 
