@@ -166,10 +166,8 @@ struct WarpNorms : StageDefaults {
     load(first, largest);
     const uint32_t lanes = (1u << shift) / kElements;  // of a block, a power of two
     if (lanes <= kWarpThreads) {
-      const uint32_t all = lanes == kWarpThreads ? ~0u : (1u << lanes) - 1;
-      const uint32_t group = all << (lane & ~(lanes - 1));
       GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
-        const uint32_t peak = __reduce_max_sync(group, largest[k]);
+        const uint32_t peak = largest_of_lanes(lanes, largest[k]);
         if ((lane & (lanes - 1)) == 0) store(first + k * kStride, peak);
       }
     } else {

@@ -324,20 +324,15 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
       }
       const uint32_t peak = blocks.largest(own, shared);
       const Place here = this->place(first);
-      if (blocks.part_count == 1) {
-        if (here.code_count == 0) continue;
-        const Rescaled made = rescaled_by(here, peak);
-        write_scale(here, made);
-        encode(here, made, value);
-        continue;
-      }
+      if (blocks.part_count == 1 && here.code_count == 0) continue;
       const Rescaled made = rescaled_by(here, peak);
       for (uint32_t part = 0; part < blocks.part_count; ++part) {
         const Place place = this->place(first + part);
-        this->add.add(list, place, value);
+        if (blocks.part_count > 1) this->add.add(list, place, value);
         if (place.code_count > 0) encode(place, made, value);
       }
-      if constexpr (Add::kOwnScales) __syncthreads();  // one operand's scale may be in this place
+      // One operand's scale may be in this place.
+      if (Add::kOwnScales && blocks.part_count > 1) __syncthreads();
       if (here.code_count > 0) write_scale(here, made);
     }
   }
@@ -346,9 +341,13 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
   GQ_DEVICE void add_and_keep(const List& list, const Place& place,
                               float (&value)[kThreadValues], uint32_t& largest) const {
     this->add.add(list, place, value);
+    if (place.code_count < kThreadValues) {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        value[e] = e < place.code_count ? value[e] : 0;
+      }
+    }
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      const uint32_t magnitude = e < place.code_count ? magnitude_bits(value[e]) : 0;
-      largest = max(largest, magnitude);
+      largest = max(largest, magnitude_bits(value[e]));
     }
   }
   /** peak: the largest sum's pattern. */

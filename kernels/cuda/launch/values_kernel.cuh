@@ -124,6 +124,17 @@ struct NormSource {
   }
 };
 
+/** The largest of as many neighbouring lanes, a power of two: all lanes of a warp come here. Not by
+ *  cub::WarpReduce, which takes their number at compile time. Groups of one mask each would take
+ *  turns. */
+GQ_DEVICE uint32_t largest_of_lanes(uint32_t lanes, uint32_t own) {
+  if (lanes == kWarpThreads) return __reduce_max_sync(~0u, own);
+  for (uint32_t distance = 1; distance < lanes; distance *= 2) {
+    own = max(own, __shfl_xor_sync(~0u, own, distance));
+  }
+  return own;
+}
+
 /** Blocks of norms in an iteration: many of them, or parts of one. */
 struct BlockIterations {
   uint32_t shift;
@@ -140,14 +151,11 @@ struct BlockIterations {
   using Shared = uint32_t[kBlockThreads / kWarpThreads];
 
   /** The largest of the threads whose values are in one block of norms, or in one part of it: all
-   *  threads come here. Not by cub::WarpReduce, which takes the lanes of a group at compile time,
-   *  and five shuffles where this is one instruction. */
+   *  threads come here. */
   GQ_DEVICE uint32_t largest(uint32_t own, Shared& shared) const {
     const uint32_t lane = threadIdx.x % kWarpThreads, warp = threadIdx.x / kWarpThreads;
     const uint32_t threads = (1u << shift) / kThreadValues;
-    const uint32_t lanes = threads < kWarpThreads ? threads : kWarpThreads;
-    const uint32_t all = lanes == kWarpThreads ? ~0u : (1u << lanes) - 1;
-    uint32_t largest = __reduce_max_sync(all << (lane & ~(lanes - 1)), own);
+    uint32_t largest = largest_of_lanes(min(threads, kWarpThreads), own);
     if (threads <= kWarpThreads) return largest;
     __syncthreads();  // threads may still read what was shared last
     if (lane == 0) shared[warp] = largest;
