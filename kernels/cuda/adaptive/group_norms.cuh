@@ -7,10 +7,15 @@
 
 namespace gq::cuda {
 
-/** The largest of the sharers of a block, which all come here. */
-GQ_DEVICE uint32_t largest_of_block(uint32_t own) {
-  const uint32_t lane = threadIdx.x % kWarpThreads;
-  return __reduce_max_sync(((1u << kSharers) - 1) << (lane & ~(kSharers - 1)), own);
+/** The largest of the sharers of a block: all lanes of the warp that share blocks come here. */
+GQ_DEVICE uint32_t largest_of_block(const GroupUnit& unit, uint32_t block, uint32_t own) {
+  constexpr uint32_t kBlocks = kWarpThreads / kSharers;
+  const uint32_t count = unit.end_block - block / kBlocks * kBlocks;
+  const uint32_t lanes = count >= kBlocks ? ~0u : (1u << (count * kSharers)) - 1;
+  GQ_UNROLL for (uint32_t distance = 1; distance < kSharers; distance *= 2) {
+    own = max(own, __shfl_xor_sync(lanes, own, distance));
+  }
+  return own;
 }
 
 struct GroupNorms : GroupStage {
@@ -37,7 +42,7 @@ struct GroupNorms : GroupStage {
       from.load(place.in_buffer, value);
       uint32_t own = 0;
       keep_largest_of(value, own);
-      const uint32_t largest = largest_of_block(own);
+      const uint32_t largest = largest_of_block(unit, block, own);
       if (threadIdx.x % kSharers == 0) out[block_offset(unit, block)] = norm_code(largest);
     }
   }

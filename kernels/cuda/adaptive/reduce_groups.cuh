@@ -125,7 +125,7 @@ struct ReduceGroups : GroupStage {
     if (!rescale) return static_cast<float>(full);
     uint32_t own = 0;
     keep_largest_of(value, own);
-    const float peak = float_from_bits(largest_of_block(own));
+    const float peak = float_from_bits(largest_of_block(unit, block, own));
     const Rescaled made = rescaled(norm, peak, full);
     if (threadIdx.x % kSharers == 0) scales[block_offset(unit, block)] = made.code;
     return made.sum_norm;
