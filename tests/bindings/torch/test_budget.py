@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch_models as models
 from gqsgd.torch import budget as budgets
+from gqsgd.torch.policy import fields_of
 
 INVALID = gqsgd.InvalidArgument
 BLOCK = 128
@@ -346,7 +347,40 @@ def test_shares_spend_the_budget_and_no_more(seed, spending):
     assert all(5 * b <= share <= 16 * b for share, b in zip(shares, blocks)), seed
     assert sum(shares) <= total, seed
     most = [max(5 * b, 16 * int(n[c > 0].sum())) for b, (c, n) in zip(blocks, counts)]
-    assert sum(shares) > total - 1 - len(shares) or shares == most, seed
+    assert sum(shares) == int(total) or shares == most, seed
+
+
+@pytest.mark.parametrize("spending", [budgets.ADAPTIVE, budgets.RICE])
+@pytest.mark.parametrize("seed", range(20))
+def test_calls_get_the_nearest_halves_and_a_step_leaves_less_than_one(seed, spending):
+    generator = np.random.default_rng(seed)
+    counts = random_counts(generator, int(generator.integers(1, 12)))
+    bits = float(generator.uniform(2.5, 8))
+    blocks = [int(each.sum()) for _, each in counts]
+    shares = budgets.shares(counts, bits, spending)
+    budget, q = budgets.Budget(bits, spending), gqsgd.Quantizer("rice-4")
+    budget.load_state_dict({"bits": bits, "step": 0, "shares": [
+        [k, share, share - 5 * b] for k, (share, b) in enumerate(zip(shares, blocks))]})
+    for cuts in ([], range(1, len(blocks)), sorted(generator.integers(0, len(blocks), 3))):
+        budget.begin(1)
+        left = 0
+        for call in np.split(np.arange(len(blocks)), cuts):
+            means = budget.quantizer_for(q, {int(k): BLOCK * blocks[k] for k in call})
+            size = max(1, sum(blocks[k] for k in call))
+            halves = round(2 * float(fields_of(means)["mean_bits"]))
+            left += sum(shares[k] for k in call) - halves * size
+            assert 5 <= halves <= 16 and (2 * left >= -size or left < 0), seed
+        assert 0 <= left and (left < size or halves == 16), seed
+
+
+@pytest.mark.parametrize("spending", [budgets.ADAPTIVE, budgets.RICE])
+def test_a_call_of_all_parameters_gets_the_whole_budget(spending):
+    for seed in range(20):
+        counts = random_counts(np.random.default_rng(seed), 5)
+        blocks = [int(each.sum()) for _, each in counts]
+        if any(int(n[c == 0].sum()) for c, n in counts):
+            continue  # blocks of zeros take nothing
+        assert sum(budgets.shares(counts, 4, spending)) == 8 * sum(blocks)
 
 
 @pytest.mark.parametrize("spending", [budgets.ADAPTIVE, budgets.RICE])

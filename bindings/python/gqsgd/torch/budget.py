@@ -69,9 +69,9 @@ class Budget:
     """Divides `bits` for each value among parameters, by the norms of their blocks in the last
     multiple of 16 steps, with one threshold for the model as the library has one for a group: of
     adaptive widths, or, with RICE as `spending`, the step of Rice codes. A call gets what its
-    parameters get together, in whole halves of a bit; what is left of that goes to the next call of
-    the step. So a step never spends more than `bits` for each value, however buckets divide the
-    parameters.
+    parameters get together, in halves of a bit: the nearest number of them, where the shares of
+    calls to come can spare what that is too much. What is left, or too much, goes to the next call.
+    So a step never spends more than `bits` for each value, however buckets divide the parameters.
 
     Shares are in half-planes: half a bit for each of 128 values.
     """
@@ -81,20 +81,24 @@ class Budget:
         self._spending = spending
         self.step = -1  #: whose results the shares are made from; below 0 before the first
         self._shares: dict[int, int] = {}  # by number of the parameter
+        self._spare: dict[int, int] = {}  # what of a share is beyond the least
         # In the step under way: what waits for the norms, where a device makes them.
         self._measured: dict[int, Callable[[], torch.Tensor]] = {}
         self._due: set[int] = set()  # numbers that are to be measured in it
         self._seen: set[int] = set()  # numbers of the step under way
         self._current = -1  # that step
-        self._left = 0  # half-planes of the step that no call has got
+        self._left = 0  # half-planes of the step that no call has got; below 0 those too much
+        self._to_spare = 0  # of parameters that are in no call yet
         self._quantizers: dict[tuple[str, int], Quantizer] = {}
 
     def begin(self, step: int) -> None:
         """A new backward pass; the last one, if any, has ended."""
         self._settle()
         if self._seen and self._shares.keys() - self._seen:
-            self._shares, self.step = {}, -1  # of another policy: those that are left are too large
+            # Of another policy: those that are left are too large.
+            self._shares, self._spare, self.step = {}, {}, -1
         self._current, self._left, self._seen = step, 0, set()
+        self._to_spare = sum(self._spare.values())
 
     def quantizer_for(self, quantizer: Quantizer, value_counts: Mapping[int, int]) -> Quantizer:
         """`quantizer` with the mean_bits of the next call; value_counts are those of its
@@ -103,8 +107,12 @@ class Budget:
         for number, block_count in block_counts.items():
             equal_share = math.floor(2 * self.bits * block_count)
             self._left += self._shares.get(number, equal_share)
+            self._to_spare -= self._spare.get(number, 0)
         block_count = max(1, sum(block_counts.values()))
-        halves = min(max(self._left // block_count, _LEAST_HALVES), _MOST_HALVES)
+        halves, rest = divmod(self._left, block_count)
+        if 2 * rest > block_count and block_count - rest <= self._to_spare:
+            halves += 1
+        halves = min(max(halves, _LEAST_HALVES), _MOST_HALVES)
         self._left -= halves * block_count
         self._seen.update(value_counts)
         if self.step // INTERVAL != self._current // INTERVAL:
@@ -128,6 +136,8 @@ class Budget:
             counts = [norm_counts(self._measured[number]()) for number in numbers]
             if all(codes.size == 0 or codes[-1] < _NOT_FINITE for codes, _ in counts):
                 self._shares = dict(zip(numbers, shares(counts, self.bits, self._spending)))
+                self._spare = {number: self._shares[number] - _LEAST_HALVES * int(blocks.sum())
+                               for number, (_, blocks) in zip(numbers, counts)}
                 self.step = self._current
         self._measured, self._due = {}, set()
 
@@ -135,12 +145,14 @@ class Budget:
         """Plain numbers; between two backward passes."""
         self._settle()
         return {"bits": self.bits, "step": self.step,
-                "shares": [list(share) for share in sorted(self._shares.items())]}
+                "shares": [[number, share, self._spare.get(number, 0)]
+                           for number, share in sorted(self._shares.items())]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Of a budget of the same bits."""
         self.step = state["step"]
-        self._shares = {number: share for number, share in state["shares"]}
+        self._shares = {number: share for number, share, *_ in state["shares"]}
+        self._spare = {number: spare for number, _, *rest in state["shares"] for spare in rest}
         self._measured, self._due = {}, set()
 
 
@@ -160,10 +172,10 @@ def is_saved_budget(saved: Any) -> bool:
     """Whether Budget.state_dict() may have made it."""
     try:
         numbers = [saved["bits"], saved["step"], *(n for share in saved["shares"] for n in share)]
-        pairs = all(len(share) == 2 and min(share) >= 0 for share in saved["shares"])
+        whole = all(len(share) in (2, 3) and min(share) >= 0 for share in saved["shares"])
     except (TypeError, KeyError, ValueError):
         return False
-    return pairs and all(isinstance(n, int) for n in numbers[1:]) and _is_bits(saved["bits"])
+    return whole and all(isinstance(n, int) for n in numbers[1:]) and _is_bits(saved["bits"])
 
 
 def _is_bits(bits: Any) -> bool:
@@ -244,4 +256,5 @@ def shares(counts: Sequence[Counts], bits: float, spending: Spending = ADAPTIVE)
         return [int(share) for share in here]
     more = spent(low - 1) - here  # for blocks at the threshold, which get equal parts of the rest
     left, asked = total - int(here.sum()), int(more.sum())
-    return [int(share) + int(extra) * left // asked for share, extra in zip(here, more)]
+    ends = [int(end) * left // asked for end in np.cumsum(more)]  # so that nothing is left of it
+    return [int(share) + end - begin for share, begin, end in zip(here, [0, *ends], ends)]
