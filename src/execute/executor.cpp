@@ -133,7 +133,7 @@ Status Executor::send(const Move& move) {
            arena_ + layout.offset_bytes(move.content, own.first_value),
            layout.size_bytes(move.content, own.value_count));
   }
-  const Message message = message_of(layout, move, here_bytes);
+  const Message message = message_of(*plan_, move, here_bytes);
   return endpoint_->messages.send(message, [&] {
     const bool made_here = move.origin == endpoint_->rank();
     const unsigned char* const elsewhere =
@@ -166,7 +166,7 @@ uint32_t Executor::checksum_of(const Message& message, const Move& move,
 Status Executor::receive(const Move& move, bool* made) {
   const Layout& layout = plan_->layout;
   const size_t here_bytes = layout.result_bytes(move.content, move.first_value);
-  const Message message = message_of(layout, move, here_bytes);
+  const Message message = message_of(*plan_, move, here_bytes);
   const unsigned char* words = nullptr;
   GQ_TRY(endpoint_->messages.receive(
       message, content_of(move, plan_->shape), &words,
@@ -197,7 +197,7 @@ Status Executor::add_all(const Move& move) {
   const size_t addend_count = (size_bytes + unit_bytes - 1) / unit_bytes;
   memset(arena_ + here_bytes + size_bytes, 0, addend_count * unit_bytes - size_bytes);
   return endpoint_->host->sums()->begin_sum(
-      {addend, here_bytes, addend_count, counted_values(move)});
+      {addend, here_bytes, addend_count, counted_values(*plan_, move)});
 }
 
 /** Of a move that has used operands up. */
@@ -216,7 +216,7 @@ const unsigned char* Executor::operand(const Move& move, uint32_t peer) const {
   Move received = move;
   received.peer = received.origin = peer;
   return endpoint_->host->view(
-      message_of(plan_->layout, received, look_ahead_.operand_bytes(peer)));
+      message_of(*plan_, received, look_ahead_.operand_bytes(peer)));
 }
 
 /** Where the words of the move's one origin begin. */
@@ -226,7 +226,7 @@ const unsigned char* Executor::result(const Move& move) const {
     return arena_ + layout.offset_bytes(move.content, move.first_value);
   }
   const size_t here_bytes = layout.result_bytes(move.content, move.first_value);
-  return endpoint_->host->view(message_of(layout, move, here_bytes));
+  return endpoint_->host->view(message_of(*plan_, move, here_bytes));
 }
 
 /** The stage of a move where codes are those of whole groups. */

@@ -45,7 +45,7 @@ Status LookAhead::announce() {
       here_bytes = layout.landing_bytes(move_.peer, counts.expected);
       counts.expected += 1;
     }
-    GQ_TRY(endpoint_->messages.expect(message_of(layout, move_, here_bytes)));
+    GQ_TRY(endpoint_->messages.expect(message_of(*plan_, move_, here_bytes)));
     held_ = false;
     under_way_ += 1;
   }

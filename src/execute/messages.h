@@ -8,15 +8,21 @@
 
 namespace gq {
 
-/** Values that the words of a move stand for: norms stand for none. */
-inline uint64_t counted_values(const Move& move) {
-  return move.content == Content::norms ? 0 : move.value_count;
+/** Values that the words of a move stand for: norms stand for none, and of what fills gaps a move
+ *  has its part. */
+inline uint64_t counted_values(const Plan& plan, const Move& move) {
+  if (move.content == Content::norms) return 0;
+  const uint64_t all = plan.shape.value_count;
+  if (plan.given_value_count == all) return move.value_count;
+  const double given = static_cast<double>(plan.given_value_count) / static_cast<double>(all);
+  return static_cast<uint64_t>(static_cast<double>(move.value_count) * given + 0.5);
 }
 
 static_assert(sizeof(Trailer) <= Layout::kRoomBytes);
 
 /** The message of a move whose words lie, or are put, at `here_bytes` of the own arena. */
-inline Message message_of(const Layout& layout, const Move& move, size_t here_bytes) {
+inline Message message_of(const Plan& plan, const Move& move, size_t here_bytes) {
+  const Layout& layout = plan.layout;
   const uint64_t last_value = move.first_value + move.value_count - 1;
   const uint32_t last_origin = move.origin_value_count == 0
                                    ? move.origin
@@ -27,7 +33,7 @@ inline Message message_of(const Layout& layout, const Move& move, size_t here_by
                   layout.offset_bytes(move.content, move.first_value),
                   layout.size_bytes(move.content, move.value_count),
                   here_bytes,
-                  counted_values(move)};
+                  counted_values(plan, move)};
   message.has_room = has_room(layout, move.content);
   return message;
 }

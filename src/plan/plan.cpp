@@ -91,6 +91,13 @@ Status check_levels(const Format& format, const Coding& coding, const Schedule& 
               coding.ranks);
 }
 
+uint64_t given_value_count(const PlanRequest& request) {
+  if (request.segments == nullptr) return request.value_count;
+  uint64_t count = 0;
+  for (uint64_t k = 0; k < request.segment_count; ++k) count += request.segments[k].value_count;
+  return count;
+}
+
 }  // namespace
 
 const char* wide_only_field(const Format& format) {
@@ -173,6 +180,7 @@ Status make_plan(const PlanRequest& request, Plan* plan) {
   }
   plan->shape = shape_of(request, plan->coding);
   if (plan->coding.grouped()) plan->shape.value_count = plan->groups.padded_count();
+  plan->given_value_count = given_value_count(request);
   plan->shape.nodes = hierarchical && !flat ? request.nodes : nullptr;
   plan->shape.encodes_nodes_down =
       plan->shape.nodes != nullptr && plan->coding.encodes_nodes_down();

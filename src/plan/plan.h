@@ -41,6 +41,9 @@ struct Plan {
   Coding pair_sum{};
   uint64_t sum_tile_value_count = 0;  ///< values that are added at once then
   Groups groups;                      ///< where there are any; in slices, of one as of each
+  /** Values that the caller gave. The shape has more where groups are filled up to whole granules,
+   *  or tensors of a list begin at a block: moves have these in between. */
+  uint64_t given_value_count = 0;
   Shape shape;
   Layout layout;
   /** Of Rice codes on a device: where an owner's sums are in the arena, as float32, until they are

@@ -43,6 +43,7 @@ void plan_slices(const PlanRequest& request, Plan* plan) {
     set_groups(consecutive_groups(request.value_count, plan->coding), plan);
   }
   plan->shape = shape_of(request, plan->coding);
+  plan->given_value_count = plan->shape.value_count;  // of which moves have slices alone
   plan->shape.slices = request.segments;
   for (uint64_t rank = 0; rank < request.segment_count; ++rank) {
     plan->shape.slice_value_count_max =

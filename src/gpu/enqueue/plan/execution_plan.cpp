@@ -197,7 +197,7 @@ class ExecutionPlanMaker {
     const size_t here_bytes = result_here_bytes(layout_, move, rank);
     channel.sent.push_back({move.peer, true, here_bytes,
                             layout_.size_bytes(move.content, move.value_count), 0,
-                            counted_values(move)});
+                            counted_values(made_.plan_, move)});
     if (rank != rank_ || move.origin_value_count == 0) return true;
     const Part own = own_part(move, rank);
     add_copy(layout_.offset_bytes(move.content, own.first_value),
@@ -244,7 +244,7 @@ class ExecutionPlanMaker {
     ExecutionStep& step = add(ExecutionStep::Kind::sum);
     step.to_bytes = layout_.offset_bytes(sum_.content, sum_.first_value);
     step.size_bytes = layout_.size_bytes(sum_.content, sum_.value_count);
-    step.value_count = counted_values(sum_);
+    step.value_count = counted_values(made_.plan_, sum_);
   }
 
   void reduce_many(uint32_t rank, const Move& move) {

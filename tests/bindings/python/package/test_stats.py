@@ -48,6 +48,19 @@ def test_the_ratio_is_that_of_the_format(preset, least, most):
         assert least <= ratio <= most
 
 
+@pytest.mark.parametrize("preset", ["rice-4", "adaptive-4", "blocks-8"])
+@pytest.mark.parametrize("counts", [[100], [1000], [5000], [50] * 40])
+def test_float32_has_the_values_that_were_given(preset, counts):
+    """Groups are filled up, and tensors of a list have gaps in between."""
+
+    def work(comm):
+        arrays = [np.ones(count, np.float32) for count in counts]
+        comm.allreduce_many(arrays, gqsgd.Quantizer(preset))
+        return comm.stats()["uncompressed_bytes_sent"]
+
+    assert sum(gqsgd.run_local(2, work)) == 2 * 4 * sum(counts)
+
+
 def test_a_group_of_one_has_no_ratio():
     def work(comm):
         comm.allreduce(np.ones(1000, np.float32), gqsgd.Quantizer())
