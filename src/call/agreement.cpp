@@ -49,8 +49,9 @@ ControlMessage Agreement::control_of(const Endpoint& endpoint, const Call& call,
   words[kControlOperation] =
       static_cast<uint32_t>(call.operation) | static_cast<uint32_t>(call.dtype) << 8 |
       static_cast<uint32_t>(call.op) << 16 | static_cast<uint32_t>(schedule_id) << 24;
-  words[kControlCountLow] = low_half(call.value_count);
-  words[kControlCountHigh] = high_half(call.value_count);
+  const uint64_t value_count = call.given_value_count();
+  words[kControlCountLow] = low_half(value_count);
+  words[kControlCountHigh] = high_half(value_count);
   if (schedule_id == GQSGD_SCHEDULE_HIERARCHICAL) {
     words[kControlCountHigh] |= endpoint.nodes.digest() << kControlNodesShift;
   }

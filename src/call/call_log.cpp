@@ -29,14 +29,6 @@ uint64_t digest_of(const Call& call) {
   return digest.hash();
 }
 
-/** Without gaps between tensors. */
-uint64_t given_values(const Call& call) {
-  if (call.segments == nullptr) return call.value_count;
-  uint64_t count = 0;
-  for (const Part& part : call.segments->parts) count += part.value_count;
-  return count;
-}
-
 /** "allreduce of 1000 float32 (mean)". */
 struct CallDescription {
   char text[96];
@@ -47,7 +39,7 @@ struct CallDescription {
     if (call.operation == Operation::allreduce_many && call.segments != nullptr) {
       snprintf(tensors, sizeof tensors, " in %zu tensors", call.segments->parts.size());
     }
-    snprintf(text, sizeof text, "%s of %" PRIu64 " %s%s%s", operation_name(call), given_values(call),
+    snprintf(text, sizeof text, "%s of %" PRIu64 " %s%s%s", operation_name(call), call.given_value_count(),
              name_in(names_of(kDtypeList), static_cast<size_t>(call.dtype)), tensors,
              !adds                   ? ""
              : call.op == GQSGD_MEAN ? " (mean)"

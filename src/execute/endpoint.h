@@ -71,6 +71,13 @@ struct Call {
   void* stream = nullptr;  ///< where buffers are a device's
 
   bool in_place() const { return places != nullptr ? places->in_place : send == recv; }
+  /** Values of all segments, without gaps between them. */
+  uint64_t given_value_count() const {
+    if (segments == nullptr) return value_count;
+    uint64_t count = 0;
+    for (const Part& part : segments->parts) count += part.value_count;
+    return count;
+  }
   /** Where value `first_value` of the call, which lies in `segment`, is read; null if it is not. */
   const void* send_at(uint64_t first_value, size_t segment = 0) const {
     const auto* base = static_cast<const unsigned char*>(places ? places->of[segment].send : send);
