@@ -105,7 +105,8 @@ def norm(x: Any, q: Quantizer, *, site: Site, stream: Any = None) -> Norms:
 
 def quantize(x: Any, q: Quantizer, norms: Norms, *, site: Site, stream: Any = None) -> Words:
     """Rounds `x` (contiguous, any shape) at random to codes: `q.packed_size(x.size) / 4` words.
-    norms: the global norms. With levels="rice" the words are those of `rice_groups`."""
+    norms: the global norms; where codes have none, one 0, as `norm` returns. With levels="rice" the
+    words are those of `rice_groups`."""
     memory = memory_of(x, stream)
     values = memory.values(x, "x")
     scale = memory.norms(norms, "norms", q.norm_count(values.count))
@@ -224,6 +225,8 @@ class RiceGroups(NamedTuple):
 
     def owned_by(self, rank: int, size: int) -> range:
         """The groups that a rank of `size` owns in the direct schedule, perhaps none."""
+        if not 0 <= rank < size:
+            raise InvalidArgument(f"rank is {rank}, size is {size}: ranks are 0 to size - 1")
         each = -(-self.count // size)
         return range(min(rank * each, self.count), min((rank + 1) * each, self.count))
 
@@ -262,6 +265,7 @@ def reduce_rice(
     words: `site.size` arrays in rank order, each with the words of these groups alone.
     groups: which, one after the other: `rice_groups(q, count, site=site).owned_by(rank, size)`.
     count: values of the whole call.
+    site: with `hop=1` the random words, and so the bits, are those of an allreduce.
     """
     if not words or len(words) != site.size:
         raise InvalidArgument(f"words has {len(words)} arrays, site.size is {site.size}")
