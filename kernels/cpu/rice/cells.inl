@@ -1,17 +1,20 @@
 // Cells of Rice codes by vectors: a tile has as many cells as a vector has words, so that what
 // there is one of for each cell, a sum or a parameter, is a vector for the tile.
 
-#if GQ_VECTOR_BYTES >= 32
+#if GQ_VECTOR_BYTES > 0
 
-constexpr uint32_t kTileCells = kTileValues / kRiceCell;
 constexpr uint32_t kVectorFloats = GQ_VECTOR_BYTES / 4;
 constexpr uint32_t kVectorHalves = GQ_VECTOR_BYTES / 2;
 constexpr uint32_t kCellParts = kRiceCell / kVectorHalves;
 
+/** A tile of Rice codes: with NEON half of those of other stages. */
+constexpr uint32_t kTileCells = kVectorFloats;
+constexpr uint32_t kRiceTileValues = kTileCells * kRiceCell;
+
 /** Planes that are made or read of each cell at least, whether it has as many or not. */
 constexpr uint32_t kPlanesAtOnce = 4;
 
-static_assert(kTileCells == kVectorFloats);
+static_assert(kTileValues % kRiceTileValues == 0);
 
 constexpr uint64_t kEachByte = 0x0101010101010101u;
 
@@ -26,6 +29,12 @@ template <typename Vector, typename Element>
 GQ_INLINE void store_vector(Vector vector, Element* to) {
   memcpy(to, &vector, sizeof vector);
 }
+
+using WordNumbers = std::make_integer_sequence<uint32_t, kVectorFloats>;
+
+constexpr uint32_t kQuadCells = 4, kTileQuads = kTileCells / kQuadCells;
+
+#if GQ_VECTOR_BYTES >= 32
 
 /** Two words of each four, the first or the last two, a's and b's in turn; or, kBlock = 2, next to
  *  each other. */
@@ -45,8 +54,6 @@ GQ_INLINE Words even_quads(Words a, Words b, std::integer_sequence<uint32_t, kWo
   return __builtin_shufflevector(a, b, (kWord / 4 * 8 + 4 * kOdd + kWord % 4)...);
 }
 
-using WordNumbers = std::make_integer_sequence<uint32_t, kVectorFloats>;
-
 template <uint32_t kBlock>
 GQ_INLINE Words unpacked_sum(Words a, Words b) {
   return unpacked<kBlock, 0>(a, b, WordNumbers()) + unpacked<kBlock, 2>(a, b, WordNumbers());
@@ -55,8 +62,6 @@ GQ_INLINE Words unpacked_sum(Words a, Words b) {
 GQ_INLINE Words quad_sum(Words a, Words b) {
   return even_quads<0>(a, b, WordNumbers()) + even_quads<1>(a, b, WordNumbers());
 }
-
-constexpr uint32_t kQuadCells = 4, kTileQuads = kTileCells / kQuadCells;
 
 /** Sums of four vectors, those of each 128 bits: half of the words remain of each pair of vectors,
  *  until one vector has a word of each. */
@@ -73,6 +78,16 @@ GQ_INLINE Words tile_sums(const Words (&quad)[kTileQuads]) {
   return quad_sum(quad[0], quad[1]);
 #endif
 }
+
+#else
+
+GQ_INLINE Words quad_of(const Words (&vector)[kQuadCells]) {
+  return pair_sums(pair_sums(vector[0], vector[1]), pair_sums(vector[2], vector[3]));
+}
+
+GQ_INLINE Words tile_sums(const Words (&quad)[kTileQuads]) { return quad[0]; }
+
+#endif
 
 /** The sums of all cells; `sums_of(c)` returns that of cell c, in parts. */
 template <typename SumsOf>

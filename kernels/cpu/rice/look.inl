@@ -1,11 +1,11 @@
 // What codes of a step may need, by vectors: RiceLook of all cells.
 
-#if GQ_VECTOR_BYTES >= 32
+#if GQ_VECTOR_BYTES > 0
 
 /** What values of a tile are in steps. Inside of a cell they lie in an order of their own. */
 struct StepTile {
-  alignas(64) uint16_t middle[kTileValues];  ///< 2 m + s: m whole steps, s = 1 for negative values
-  alignas(64) uint16_t chance[kTileValues];  ///< of one more, in 1 / 256, rounded up
+  alignas(64) uint16_t middle[kRiceTileValues];  ///< 2 m + s: m whole steps, s = 1 if negative
+  alignas(64) uint16_t chance[kRiceTileValues];  ///< of one more, in 1 / 256, rounded up
   alignas(64) uint32_t parameter[kTileCells];
 };
 
@@ -27,9 +27,9 @@ GQ_INLINE Words put_steps(const float* value, float inverse, uint32_t at, StepTi
     const Words first = vector_at<Words>(value + k);
     const Words second = vector_at<Words>(value + k + kVectorFloats);
     const WholeSteps a(first, inverse), b(second, inverse);
-    const Halves whole = saturated_halves(a.whole, b.whole);
-    const Halves negative = saturated_halves(reinterpret_cast<Integers>(first),
-                                             reinterpret_cast<Integers>(second)) >> 15;
+    const Halves whole = halves_of(a.whole, b.whole);
+    const Halves negative =
+        signs_of(reinterpret_cast<Integers>(first), reinterpret_cast<Integers>(second));
     store_vector(whole + whole + negative, tile.middle + at + k);
     store_vector(low_halves(a.parts, b.parts) - (whole << 8), tile.chance + at + k);
     sums += a.parts + b.parts;
@@ -53,8 +53,8 @@ struct LookSums {
       const Halves low = shifted_down(near, parameter);
       const Halves more = shifted_down(far, parameter) - low;
       tile_lows += low;
-      expected += pair_products(chance, more);
-      squares += pair_products(more, more);
+      expected = with_products(expected, chance, more);
+      squares = with_products(squares, more, more);
     }
   }
 
@@ -65,7 +65,7 @@ struct LookSums {
     for (uint32_t c = 0; c < kTileCells; ++c) {
       add_cell(tile, c * kRiceCell, tile.parameter[c], tile_lows);
     }
-    lows += pair_products(tile_lows, Halves{} + static_cast<uint16_t>(1));
+    lows = with_halves(lows, tile_lows);
   }
 
   RiceLook look() const {

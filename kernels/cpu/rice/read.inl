@@ -2,7 +2,7 @@
 // A code ends with a one, and each cell has 32: so codes of cells that follow each other are read
 // together, whatever their lengths are.
 
-#if GQ_VECTOR_BYTES >= 32
+#if GQ_VECTOR_BYTES > 0
 
 /** Cells that are read together: few, so that a processor makes values of some while it waits for
  *  the begin of the next ones. */
@@ -39,16 +39,26 @@ constexpr OnesOfBytes ones_of_bytes() {
 
 constexpr OnesOfBytes kOnesOfBytes = ones_of_bytes();
 
-/** Writes the places of ones, counted from `first`, and further bytes, 8 at most. Each byte's are
- *  written where those below it end, over what is too much of them. */
-GQ_INLINE void put_places(uint64_t ones, uint32_t first, uint8_t* places) {
+/** The number of ones in each byte. */
+GQ_INLINE uint64_t counts_of_bytes(uint64_t ones) {
+#if GQ_VECTOR_BYTES == 16
+  return vget_lane_u64(vreinterpret_u64_u8(vcnt_u8(vcreate_u8(ones))), 0);
+#else
   uint64_t counts = ones - (ones >> 1 & 0x55 * kEachByte);
   counts = (counts & 0x33 * kEachByte) + (counts >> 2 & 0x33 * kEachByte);
-  counts = ((counts + (counts >> 4)) & 0x0f * kEachByte) * kEachByte;  // and of those below
+  return (counts + (counts >> 4)) & 0x0f * kEachByte;
+#endif
+}
+
+/** Writes the places of ones, counted from `first`, a multiple of 64, and further bytes, 8 at most.
+ *  Each byte's are written where those below it end, over what is too much of them. */
+GQ_INLINE void put_places(uint64_t ones, uint32_t first, uint8_t* places) {
+  const uint64_t counts = counts_of_bytes(ones) * kEachByte;  // and of those below
   const uint64_t before = counts << 8;
+  const uint64_t first_bytes = (first & 255) * kEachByte;
   GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) {
     const uint64_t in_byte =
-        kOnesOfBytes.places[ones >> (8 * k) & 255] + ((first + 8 * k) & 255) * kEachByte;
+        kOnesOfBytes.places[ones >> (8 * k) & 255] + (first_bytes + 8 * k * kEachByte);
     memcpy(places + (before >> (8 * k) & 255), &in_byte, sizeof in_byte);
   }
 }
@@ -211,7 +221,7 @@ GQ_INLINE Halves one_plane(uint32_t plane, uint32_t bit, uint32_t) {
       _mm512_maskz_set1_epi16(plane, static_cast<int16_t>(1u << bit)));
 }
 
-#else
+#elif GQ_VECTOR_BYTES == 32
 
 GQ_INLINE Halves one_plane(uint32_t plane, uint32_t bit, uint32_t part) {
   Halves own_bit;
@@ -229,8 +239,69 @@ GQ_INLINE Halves four_planes(const uint32_t* plane, uint32_t part) {
 
 #endif
 
+#if GQ_VECTOR_BYTES >= 32
+
 /** With parameters up to this one, codes have 16 bits whatever the words are: 64 << 9. */
 constexpr uint32_t kHalvesParameterMax = 9;
+
+/** The planes of a cell, of which there are four at least, the cell's or others. */
+struct CellPlanes {
+  const uint32_t* plane;
+  uint32_t parameter;
+
+  /** The low bits of the codes of some values. */
+  GQ_INLINE Halves low_bits(uint32_t part) const {
+    Halves low = four_planes(plane, part) & static_cast<uint16_t>((1u << parameter) - 1);
+    for (uint32_t b = kPlanesAtOnce; b < parameter; ++b) low |= one_plane(plane[b], b, part);
+    return low;
+  }
+};
+
+#else
+
+/** With parameters up to this one, low bits are bytes. */
+constexpr uint32_t kHalvesParameterMax = 8;
+
+/** All ones for those of 16 values, in the first half of a cell or the second, whose bits are set
+ *  in plane `number` of four. */
+GQ_INLINE uint8x16_t set_bytes(Bytes planes, uint32_t number, uint32_t half) {
+  const Bytes own_bits = reinterpret_cast<Bytes>(Lanes64{} + 0x8040201008040201);
+  const Bytes own_bytes = reinterpret_cast<Bytes>(Lanes64{0, kEachByte});
+  const Bytes bytes = shuffled(planes, own_bytes + static_cast<uint8_t>(4 * number + 2 * half));
+  return vtstq_u8(reinterpret_cast<uint8x16_t>(bytes), reinterpret_cast<uint8x16_t>(own_bits));
+}
+
+/** The planes of a cell, of which there are four at least, the cell's or others. */
+struct CellPlanes {
+  uint8x16_t bits[2];  ///< low bits of the codes of 16 values
+
+  GQ_INLINE CellPlanes(const uint32_t* plane, uint32_t parameter) {
+    const Bytes four = vector_at<Bytes>(plane);
+    const uint32_t few = parameter < kPlanesAtOnce ? parameter : kPlanesAtOnce;
+    GQ_UNROLL for (uint32_t half = 0; half < 2; ++half) {
+      uint8x16_t low = set_bytes(four, 0, half);
+      low = vsliq_n_u8(low, set_bytes(four, 1, half), 1);
+      low = vsliq_n_u8(low, set_bytes(four, 2, half), 2);
+      low = vsliq_n_u8(low, set_bytes(four, 3, half), 3);
+      low = vandq_u8(low, vdupq_n_u8(static_cast<uint8_t>((1u << few) - 1)));
+      for (uint32_t b = kPlanesAtOnce; b < parameter; ++b) {
+        const Bytes one = reinterpret_cast<Bytes>(Words{} + plane[b]);
+        const uint8x16_t bit = vdupq_n_u8(static_cast<uint8_t>(1u << b));
+        low = vorrq_u8(low, vandq_u8(set_bytes(one, 0, half), bit));
+      }
+      bits[half] = low;
+    }
+  }
+
+  /** Those of some values. */
+  GQ_INLINE Halves low_bits(uint32_t part) const {
+    const uint8x16_t both = bits[part / 2];
+    return reinterpret_cast<Halves>(part % 2 == 0 ? vmovl_u8(vget_low_u8(both))
+                                                  : vmovl_high_u8(both));
+  }
+};
+
+#endif
 
 /** The first half of signed halves of a word, or the second. */
 template <uint32_t kFirst, uint32_t... kHalf>
@@ -239,17 +310,12 @@ GQ_INLINE HalfSignedHalves few_halves(Halves a, std::integer_sequence<uint32_t, 
   return __builtin_shufflevector(all, all, (kFirst + kHalf)...);
 }
 
-/** k of some values of a cell, from where their unary codes end and from planes, of which there are
- *  four at least, the cell's or others. */
-GQ_INLINE Halves read_numbers(const uint8_t* ends, const uint32_t* plane, uint32_t parameter,
-                              uint32_t part) {
+/** k of some values of a cell, from where their unary codes end and from the codes' low bits. */
+GQ_INLINE Halves read_numbers(const uint8_t* ends, uint32_t parameter, Halves low) {
   const HalfBytes high = vector_at<HalfBytes>(ends) - vector_at<HalfBytes>(ends - 1) - 1;
-  const uint16_t low_bits = static_cast<uint16_t>((1u << parameter) - 1);
-  Halves low = four_planes(plane, part) & low_bits;
-  for (uint32_t b = kPlanesAtOnce; b < parameter; ++b) low |= one_plane(plane[b], b, part);
   const Halves code = shifted_up(wide_bytes(high), parameter) | low;
   const Halves even = (code & 1) - 1;  // all ones
-  return (((code + 1) >> 1) ^ even) - even;
+  return (halved_up(code) ^ even) - even;
 }
 
 template <bool kAdd>
@@ -306,9 +372,10 @@ class RiceTileDecoder {
 
   GQ_INLINE void put_codes(const uint8_t* ends, const uint32_t* plane, uint32_t parameter,
                            float* value) const {
+    const CellPlanes planes{plane, parameter};
     GQ_UNROLL for (uint32_t part = 0; part < kCellParts; ++part) {
       const uint32_t e = part * kVectorHalves;
-      const Halves numbers = read_numbers(ends + e, plane, parameter, part);
+      const Halves numbers = read_numbers(ends + e, parameter, planes.low_bits(part));
       put_values<kAdd>(few_halves<0>(numbers, WordNumbers()), step_, value + e);
       put_values<kAdd>(few_halves<kVectorFloats>(numbers, WordNumbers()), step_,
                        value + e + kVectorFloats);

@@ -1,11 +1,11 @@
 // Rounding to codes by vectors, a tile at a time, and the parameters of their cells.
 
-#if GQ_VECTOR_BYTES >= 32
+#if GQ_VECTOR_BYTES > 0
 
 /** Codes of a tile, and 0 beyond the group's last value; the parameters of its cells, and as they
  *  are shown: that of zeros for cells that have no other codes. */
 struct RiceCodeTile {
-  alignas(64) uint16_t code[kTileValues];
+  alignas(64) uint16_t code[kRiceTileValues];
   alignas(64) uint32_t parameter[kTileCells];
   Words sums;   ///< of the codes of each cell
   Words least;  ///< parameters that may be one or two too large, until they are found
@@ -19,7 +19,7 @@ GQ_INLINE Words halves_sums(const uint16_t* codes, uint32_t parameter) {
   GQ_UNROLL for (uint32_t k = 0; k < kRiceCell; k += kVectorHalves) {
     const Halves high = shifted_down(vector_at<Halves>(codes + k), parameter);
     const Halves both = halved_up(high) + (halved_up(high >> 1) << 8);
-    sums += pair_products(both, Halves{} + static_cast<uint16_t>(1));
+    sums = with_halves(sums, both);
   }
   return reinterpret_cast<Words>(sums);
 }
@@ -58,7 +58,7 @@ GQ_INLINE Integers rice_numbers(Floats value, float inverse, const Uniforms& uni
   return whole + ((nearest_integers(rest * 0x1p23f) + uniform) >> kUniformBits);
 }
 
-/** What saturated_halves(), or bytes_of_halves(), left in turn: the first vector's lanes first. */
+/** What halves_of(), or bytes_of_halves(), left in turn: the first vector's lanes first. */
 template <uint32_t... kLane>
 GQ_INLINE Lanes64 lanes_in_order(Lanes64 lanes, std::integer_sequence<uint32_t, kLane...>) {
   constexpr uint32_t kHalf = sizeof...(kLane) / 2;
@@ -81,22 +81,24 @@ GQ_INLINE Words round_cell(const float* value, float inverse, const Uniforms& un
     const uint32_t after = e + kVectorFloats;
     const Integers b = rice_numbers<kFew>(vector_at<Floats>(value + after), inverse, uniforms,
                                                first + after);
-    const Halves number = halves_in_order(saturated_halves(a, b));
+    const Halves number = halves_in_order(halves_of(a, b));
     // 2 k - 1, or its complement, -2 k, if k - 1 is negative
     const SignedHalves less = reinterpret_cast<SignedHalves>(number) - 1;
     const Halves codes =
         (number + reinterpret_cast<Halves>(less)) ^ reinterpret_cast<Halves>(less >> 15);
     store_vector(codes, code + e);
-    sums += pair_products(codes, Halves{} + static_cast<uint16_t>(1));
+    sums = with_halves(sums, codes);
   }
   return reinterpret_cast<Words>(sums);
 }
 
+/** `first`: which of the uniforms is that of the tile's first value. */
 template <bool kFew, typename Uniforms>
-void round_tile(const float* value, float inverse, const Uniforms& uniforms, RiceCodeTile& tile) {
+void round_tile(const float* value, float inverse, const Uniforms& uniforms, uint32_t first,
+                RiceCodeTile& tile) {
   tile.sums = cell_sums([&](uint32_t c) {
     const uint32_t e = c * kRiceCell;
-    return round_cell<kFew>(value + e, inverse, uniforms, e, tile.code + e);
+    return round_cell<kFew>(value + e, inverse, uniforms, first + e, tile.code + e);
   });
   guess_parameters(tile);
 }

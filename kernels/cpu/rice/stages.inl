@@ -1,6 +1,6 @@
 // The stages of Rice codes: by vectors where there are some, but for what is rare.
 
-#if GQ_VECTOR_BYTES >= 32
+#if GQ_VECTOR_BYTES > 0
 
 /** The largest magnitude's pattern. */
 uint32_t largest_pattern(const float* __restrict value, uint32_t count) {

@@ -1,6 +1,8 @@
 // Unary codes of a tile by vectors: each half of a cell in a lane of 64 bits, from its last value
 // to its first.
 
+#if GQ_VECTOR_BYTES > 0
+
 #if GQ_VECTOR_BYTES >= 32
 
 /** Bytes of 8 rows a turn nearer to columns: those of rows i and i + 4 in turn. */
@@ -21,6 +23,8 @@ GQ_INLINE void transpose_once(Bytes (&row)[8]) {
   GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) row[k] = next[k];
 }
 
+#endif
+
 /** Words that are all ones, or 0, as lanes of 64 bits: the first half of them, or the second. */
 GQ_INLINE Lanes64 wide_words(Words words, uint32_t second) {
   using Half = int32_t __attribute__((vector_size(GQ_VECTOR_BYTES / 2)));
@@ -40,7 +44,7 @@ struct UnaryTile {
   bool has_codes;  ///< false, and there are bits alone, if a half of a cell has more than 64
 
   explicit UnaryTile(const RiceCodeTile& tile) {
-    alignas(64) uint8_t column[kTileValues];
+    alignas(64) uint8_t column[kRiceTileValues];
     put_columns(tile, column);
     keep_in_memory(column);
     put_lengths(tile, column);
@@ -81,17 +85,20 @@ struct UnaryTile {
   GQ_INLINE void put_lengths(const RiceCodeTile& tile, const uint8_t* column) {
     alignas(8) uint8_t all[kTileCells];
     uint64_t too_long = 0;
-    GQ_UNROLL for (uint32_t c = 0; c < kTileCells; c += 8) {
+    constexpr uint32_t kLengths = kTileCells < 8 ? kTileCells : 8;
+    GQ_UNROLL for (uint32_t c = 0; c < kTileCells; c += kLengths) {
       const uint64_t first = half_lengths(column, c, 0), second = half_lengths(column, c, 1);
       const uint64_t both = first + second;
-      memcpy(first_bits + c, &first, sizeof first);
-      memcpy(all + c, &both, sizeof both);
+      memcpy(first_bits + c, &first, kLengths);
+      memcpy(all + c, &both, kLengths);
       too_long |= (first + 63 * kEachByte) | (second + 63 * kEachByte);
     }
     has_codes = (too_long & 0x80 * kEachByte) == 0;
-    const Words bytes = __builtin_convertvector(vector_at<CellBytes>(all), Words);
+    const Words bytes = reinterpret_cast<Words>(integers_at(all));
     store_words(tile.shown == Words{} + kRiceZeros ? Words{} : bytes, bits);
   }
+
+#if GQ_VECTOR_BYTES >= 32
 
   static GQ_INLINE uint64_t half_lengths(const uint8_t* column, uint32_t c, uint32_t half) {
     constexpr uint32_t kVectors = 4;
@@ -130,6 +137,47 @@ struct UnaryTile {
     const uint32_t cell = GQ_VECTOR_BYTES == 64 ? 0 : 4 * g;
     return lanes64_at(column + vector * GQ_VECTOR_BYTES + part * 16 + e % 2 * 8 + cell);
   }
+
+#else
+
+  /** Those of 4 cells, the first ones. */
+  static GQ_INLINE uint64_t half_lengths(const uint8_t* column, uint32_t, uint32_t half) {
+    Bytes sums[kUnaryGroups];
+    GQ_UNROLL for (uint32_t g = 0; g < kUnaryGroups; ++g) {
+      const uint8_t* const lengths = column + (2 * g + half) * 2 * GQ_VECTOR_BYTES;
+      sums[g] = vector_at<Bytes>(lengths) + vector_at<Bytes>(lengths + GQ_VECTOR_BYTES);
+    }
+    const Bytes fours = pair_sums(sums[0], sums[1]), twos = pair_sums(fours, fours);
+    return reinterpret_cast<Words>(pair_sums(twos, twos))[0];
+  }
+
+  /** Lengths of the unary codes of half a cell. */
+  static GQ_INLINE Lanes64 row_of(const RiceCodeTile& tile, uint32_t c, uint32_t half) {
+    const uint16_t* const code = tile.code + c * kRiceCell + half * kHalfCell;
+    const Bytes lengths =
+        bytes_of_halves(
+            shifted_down(vector_at<Halves>(code), tile.parameter[c]),
+            shifted_down(vector_at<Halves>(code + kVectorHalves), tile.parameter[c])) + 1;
+    return reinterpret_cast<Lanes64>(lengths);
+  }
+
+  /** Lengths of the unary codes, of 8 values of one cell and of the next. */
+  static GQ_INLINE void put_columns(const RiceCodeTile& tile, uint8_t* column) {
+    GQ_UNROLL for (uint32_t k = 0; k < 2 * kUnaryGroups; ++k) {
+      const uint32_t c = k / 2 * kLanes;
+      const Lanes64 a = row_of(tile, c, k % 2), b = row_of(tile, c + 1, k % 2);
+      store_vector(even_pairs(a, b), column + 2 * k * GQ_VECTOR_BYTES);
+      store_vector(odd_pairs(a, b), column + (2 * k + 1) * GQ_VECTOR_BYTES);
+    }
+  }
+
+  /** Those of value e, in the lowest bytes of lanes. */
+  static GQ_INLINE Lanes64 length_at(const uint8_t* column, uint32_t e, uint32_t g) {
+    const uint32_t vector = (2 * g + e / kHalfCell) * 2 + e % kHalfCell / 8;
+    return vector_at<Lanes64>(column + vector * GQ_VECTOR_BYTES) >> (8 * (e % 8));
+  }
+
+#endif
 
   alignas(8) uint8_t first_bits[kTileCells];  ///< of the first halves
 };

@@ -1,6 +1,6 @@
 // What stages of Rice codes need of vectors besides kernels/cpu/vector.h.
 
-#if GQ_VECTOR_BYTES >= 32
+#if GQ_VECTOR_BYTES > 0
 
 using Signed64 = int64_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using SignedHalves = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
@@ -8,8 +8,6 @@ using SignedHalves = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 // As many elements as a vector has of the next larger type.
 using HalfBytes = uint8_t __attribute__((vector_size(GQ_VECTOR_BYTES / 2)));
 using HalfSignedHalves = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES / 2)));
-
-using CellBytes = uint8_t __attribute__((vector_size(GQ_VECTOR_BYTES / 4)));
 
 #endif
 
@@ -25,18 +23,25 @@ GQ_INLINE Halves shifted_up(Halves a, uint32_t bits) {
       ~__mmask32{}, reinterpret_cast<__m512i>(a), _mm_cvtsi32_si128(static_cast<int>(bits))));
 }
 
-/** Products of signed halves of a word, added up in pairs. */
-GQ_INLINE Integers pair_products(Halves a, Halves b) {
-  return reinterpret_cast<Integers>(_mm512_maskz_madd_epi16(
-      kAllLanes, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+/** Adds products of signed halves of a word, each to one of the sums. */
+GQ_INLINE Integers with_products(Integers sums, Halves a, Halves b) {
+  return sums + reinterpret_cast<Integers>(_mm512_maskz_madd_epi16(
+                    kAllLanes, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
 
-/** Integers -2^15..2^15-1 as halves, in each 128 bits four of a and four of b; what does not fit
- *  becomes the end that is nearest. */
-GQ_INLINE Halves saturated_halves(Integers a, Integers b) {
+/** Adds signed halves of a word, each to one of the sums. */
+GQ_INLINE Integers with_halves(Integers sums, Halves a) {
+  return with_products(sums, a, Halves{} + static_cast<uint16_t>(1));
+}
+
+/** Integers -2^15..2^15-1 as halves, in each 128 bits four of a and four of b. */
+GQ_INLINE Halves halves_of(Integers a, Integers b) {
   return reinterpret_cast<Halves>(_mm512_maskz_packs_epi32(
       ~__mmask32{}, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 }
+
+/** 1 for any integers that are negative, else 0, in that order. */
+GQ_INLINE Halves signs_of(Integers a, Integers b) { return halves_of(a, b) >> 15; }
 
 template <uint32_t... kHalf>
 GQ_INLINE Halves even_halves(Halves a, Halves b, std::integer_sequence<uint32_t, kHalf...>) {
@@ -45,7 +50,7 @@ GQ_INLINE Halves even_halves(Halves a, Halves b, std::integer_sequence<uint32_t,
       a, b, (kHalf / 8 * 8 + kHalf % 4 * 2 + kHalf / 4 % 2 * kHalves)...);
 }
 
-/** The low halves of integers, in the order of saturated_halves. */
+/** The low halves of any integers, in that order. */
 GQ_INLINE Halves low_halves(Integers a, Integers b) {
   return even_halves(reinterpret_cast<Halves>(a), reinterpret_cast<Halves>(b),
                      std::make_integer_sequence<uint32_t, GQ_VECTOR_BYTES / 2>());
@@ -75,7 +80,8 @@ GQ_INLINE Integers integers_above(Floats a) {
       kAllLanes, a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC));
 }
 
-/** Each lane shifted by as many bits as the other vector says; 0 from 64 on. */
+/** Each lane shifted by as many bits as the lowest byte of the other vector's lane says, which is
+ *  below 128; 0 from 64 on. NEON alone ignores the bytes above. */
 GQ_INLINE Lanes64 lanes_up(Lanes64 a, Lanes64 bits) {
   return reinterpret_cast<Lanes64>(
       _mm512_maskz_sllv_epi64(static_cast<__mmask8>(kAllLanes), reinterpret_cast<__m512i>(a),
@@ -116,15 +122,21 @@ GQ_INLINE Halves shifted_up(Halves a, uint32_t bits) {
                                                    _mm_cvtsi32_si128(static_cast<int>(bits))));
 }
 
-GQ_INLINE Integers pair_products(Halves a, Halves b) {
-  return reinterpret_cast<Integers>(
-      _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
+GQ_INLINE Integers with_products(Integers sums, Halves a, Halves b) {
+  return sums + reinterpret_cast<Integers>(_mm256_madd_epi16(reinterpret_cast<__m256i>(a),
+                                                             reinterpret_cast<__m256i>(b)));
 }
 
-GQ_INLINE Halves saturated_halves(Integers a, Integers b) {
+GQ_INLINE Integers with_halves(Integers sums, Halves a) {
+  return with_products(sums, a, Halves{} + static_cast<uint16_t>(1));
+}
+
+GQ_INLINE Halves halves_of(Integers a, Integers b) {
   return reinterpret_cast<Halves>(
       _mm256_packs_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
 }
+
+GQ_INLINE Halves signs_of(Integers a, Integers b) { return halves_of(a, b) >> 15; }
 
 GQ_INLINE Halves low_halves(Integers a, Integers b) {
   return reinterpret_cast<Halves>(_mm256_packus_epi32(reinterpret_cast<__m256i>(a & 0xffff),
@@ -171,6 +183,82 @@ GQ_INLINE Halves wide_bytes(HalfBytes bytes) {
 
 GQ_INLINE Integers wide_halves(HalfSignedHalves halves) {
   return reinterpret_cast<Integers>(_mm256_cvtepi16_epi32(reinterpret_cast<__m128i>(halves)));
+}
+
+#elif GQ_VECTOR_BYTES == 16
+
+GQ_INLINE Halves shifted_up(Halves a, uint32_t bits) {
+  return reinterpret_cast<Halves>(vshlq_u16(reinterpret_cast<uint16x8_t>(a),
+                                            vdupq_n_s16(static_cast<int16_t>(bits))));
+}
+GQ_INLINE Halves shifted_down(Halves a, uint32_t bits) { return shifted_up(a, 0u - bits); }
+
+GQ_INLINE Integers with_products(Integers sums, Halves a, Halves b) {
+  const int16x8_t x = reinterpret_cast<int16x8_t>(a), y = reinterpret_cast<int16x8_t>(b);
+  const int32x4_t low =
+      vmlal_s16(reinterpret_cast<int32x4_t>(sums), vget_low_s16(x), vget_low_s16(y));
+  return reinterpret_cast<Integers>(vmlal_high_s16(low, x, y));
+}
+
+GQ_INLINE Integers with_halves(Integers sums, Halves a) {
+  return reinterpret_cast<Integers>(
+      vpadalq_s16(reinterpret_cast<int32x4_t>(sums), reinterpret_cast<int16x8_t>(a)));
+}
+
+GQ_INLINE Halves low_halves(Integers a, Integers b) {
+  return reinterpret_cast<Halves>(
+      vuzp1q_u16(reinterpret_cast<uint16x8_t>(a), reinterpret_cast<uint16x8_t>(b)));
+}
+
+GQ_INLINE Halves halves_of(Integers a, Integers b) { return low_halves(a, b); }
+
+GQ_INLINE Halves signs_of(Integers a, Integers b) {
+  const uint16x8_t high =
+      vuzp2q_u16(reinterpret_cast<uint16x8_t>(a), reinterpret_cast<uint16x8_t>(b));
+  return reinterpret_cast<Halves>(high) >> 15;
+}
+
+GQ_INLINE Bytes bytes_of_halves(Halves a, Halves b) {
+  return reinterpret_cast<Bytes>(
+      vuzp1q_u8(reinterpret_cast<uint8x16_t>(a), reinterpret_cast<uint8x16_t>(b)));
+}
+
+GQ_INLINE Halves halved_up(Halves a) {
+  return reinterpret_cast<Halves>(vrshrq_n_u16(reinterpret_cast<uint16x8_t>(a), 1));
+}
+
+GQ_INLINE Halves less_one(Halves a) {
+  return reinterpret_cast<Halves>(vqsubq_u16(reinterpret_cast<uint16x8_t>(a), vdupq_n_u16(1)));
+}
+
+GQ_INLINE Integers integers_above(Floats a) {
+  return reinterpret_cast<Integers>(vcvtpq_s32_f32(reinterpret_cast<float32x4_t>(a)));
+}
+
+GQ_INLINE Lanes64 lanes_up(Lanes64 a, Lanes64 bits) {
+  return reinterpret_cast<Lanes64>(
+      vshlq_u64(reinterpret_cast<uint64x2_t>(a), reinterpret_cast<int64x2_t>(bits)));
+}
+GQ_INLINE Lanes64 lanes_down(Lanes64 a, Lanes64 bits) { return lanes_up(a, -bits); }
+
+GQ_INLINE Lanes64 lanes64_at(const uint8_t* bytes) { return Lanes64{bytes[0], bytes[1]}; }
+
+GQ_INLINE Halves wide_bytes(HalfBytes bytes) {
+  return reinterpret_cast<Halves>(vmovl_u8(reinterpret_cast<uint8x8_t>(bytes)));
+}
+
+GQ_INLINE Integers wide_halves(HalfSignedHalves halves) {
+  return reinterpret_cast<Integers>(vmovl_s16(reinterpret_cast<int16x4_t>(halves)));
+}
+
+/** Sums of pairs of neighbours: a's, then b's. */
+GQ_INLINE Bytes pair_sums(Bytes a, Bytes b) {
+  return reinterpret_cast<Bytes>(
+      vpaddq_u8(reinterpret_cast<uint8x16_t>(a), reinterpret_cast<uint8x16_t>(b)));
+}
+GQ_INLINE Words pair_sums(Words a, Words b) {
+  return reinterpret_cast<Words>(
+      vpaddq_u32(reinterpret_cast<uint32x4_t>(a), reinterpret_cast<uint32x4_t>(b)));
 }
 
 #endif

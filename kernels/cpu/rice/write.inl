@@ -1,6 +1,6 @@
 // Writing of Rice codes by vectors, a tile at a time.
 
-#if GQ_VECTOR_BYTES >= 32
+#if GQ_VECTOR_BYTES > 0
 
 #if GQ_VECTOR_BYTES == 64
 
@@ -19,7 +19,7 @@ GQ_INLINE void put_planes(const uint16_t* code, uint32_t count, uint32_t* planes
   for (uint32_t b = kPlanesAtOnce; b < count; ++b) put_plane(codes, b, planes + b);
 }
 
-#else
+#elif GQ_VECTOR_BYTES == 32
 
 /** Bits b to b + 7 of the codes of a cell. */
 GQ_INLINE __m256i bytes_of_codes(const uint16_t* code, uint32_t b) {
@@ -42,6 +42,35 @@ GQ_INLINE void put_planes(const uint16_t* code, uint32_t count, uint32_t* planes
   }
 }
 
+#else
+
+/** Bits b of 16 codes, each where the byte of a plane has it: sums of 8 of them are such bytes. */
+GQ_INLINE Bytes placed_bits(Bytes codes, uint32_t b) {
+  const Lanes64 own_bits = Lanes64{} + 0x8040201008040201;
+  const uint8x16_t bit = vdupq_n_u8(static_cast<uint8_t>(1u << b));
+  return reinterpret_cast<Bytes>(vtstq_u8(reinterpret_cast<uint8x16_t>(codes), bit)) &
+         reinterpret_cast<Bytes>(own_bits);
+}
+
+/** Planes of a cell, at least `count` and four of them, four at a time. */
+GQ_INLINE void put_planes(const uint16_t* code, uint32_t count, uint32_t* planes) {
+  uint32_t first = 0;
+  do {
+    Bytes codes[2], sums[kPlanesAtOnce];
+    GQ_UNROLL for (uint32_t k = 0; k < 2; ++k) {
+      const Halves low = vector_at<Halves>(code + 2 * k * kVectorHalves);
+      const Halves high = vector_at<Halves>(code + (2 * k + 1) * kVectorHalves);
+      codes[k] = bytes_of_halves(shifted_down(low, first), shifted_down(high, first));
+    }
+    GQ_UNROLL for (uint32_t b = 0; b < kPlanesAtOnce; ++b) {
+      sums[b] = pair_sums(placed_bits(codes[0], b), placed_bits(codes[1], b));
+    }
+    store_vector(pair_sums(pair_sums(sums[0], sums[1]), pair_sums(sums[2], sums[3])),
+                 planes + first);
+    first += kPlanesAtOnce;
+  } while (first < count);
+}
+
 #endif
 
 /** Writes a group's words: a tile of planes from the front, one of unary codes from the end. */
@@ -62,7 +91,7 @@ class RiceTileWriter {
     bits_ += kRiceCell * planes + unary_bits;
     if (bits_ > layout_.room) return false;
     const uint32_t left = layout_.cells - first, count = left < kTileCells ? left : kTileCells;
-    put_shown(tile.shown, count, words_ + 1 + first / kRiceWordParameters);
+    put_shown(tile.shown, first, count, words_ + 1 + first / kRiceWordParameters);
     const uint32_t needed = planes + 2 * (unary_bits / kRiceUnaryBits) + kWordsBeyond;
     if (unary.has_codes && words_ + plane_ + needed <= unary_word_) {
       put_tile_planes(tile, words_ + plane_);
@@ -85,18 +114,21 @@ class RiceTileWriter {
    *  words of unary codes. */
   static constexpr uint32_t kWordsBeyond = kRiceParameterMax + 4;
 
-  /** Eight to a word. */
-  static void put_shown(Words shown, uint32_t count, uint32_t* words) {
+  /** Eight to a word. A small tile has half of one, the first or the second. */
+  static void put_shown(Words shown, uint32_t first, uint32_t count, uint32_t* words) {
+    constexpr bool kIsSmall = kTileCells < kRiceWordParameters;
+    constexpr uint32_t kTogether = kIsSmall ? kTileCells : kRiceWordParameters;
+    const uint32_t before = kIsSmall ? first % kRiceWordParameters : 0;
     Words shifts;
     for (uint32_t c = 0; c < kTileCells; ++c) {
-      shifts[c] = kRiceParameterBits * (c % kRiceWordParameters);
+      shifts[c] = kRiceParameterBits * (before + c % kTogether);
     }
     alignas(64) uint32_t part[kTileCells];
     store_words(shown << shifts, part);
     for (uint32_t c = 0; c < kTileCells; ++c) part[c] = c < count ? part[c] : 0;
-    for (uint32_t k = 0; k < count; k += kRiceWordParameters, ++words) {
-      *words = 0;
-      for (uint32_t c = 0; c < kRiceWordParameters; ++c) *words |= part[k + c];
+    for (uint32_t k = 0; k < count; k += kTogether, ++words) {
+      if (before == 0) *words = 0;
+      for (uint32_t c = 0; c < kTogether; ++c) *words |= part[k + c];
     }
   }
 
@@ -177,17 +209,19 @@ bool write_rice_tiles(const EncodeRiceArgs& args, const RiceLayout& layout, uint
   const float inverse = 1 / norm_from_code(static_cast<uint16_t>(step));
   RiceCodeTile tiles[kTilesUnderWay];
   const uint32_t count = (layout.cells + kTileCells - 1) / kTileCells;
+  Uniforms uniforms;
   for (uint32_t t = 0; t < count + kTilesUnderWay - 1; ++t) {
     if (t < count) {
-      const uint32_t e = t * kTileValues;
-      prefetch_ahead(args.ahead, e, kTileValues);
-      Uniforms uniforms;
-      uniforms.fill(thresholds, args.first_value + e / kGranuleValues * args.stride_values +
-                                    e % kGranuleValues);
+      const uint32_t e = t * kRiceTileValues;
+      prefetch_ahead(args.ahead, e, kRiceTileValues);
+      if (e % kTileValues == 0) {
+        uniforms.fill(thresholds, args.first_value + e / kGranuleValues * args.stride_values +
+                                      e % kGranuleValues);
+      }
       ValueTile local;
       uint32_t apart;
       const float* const value = values.tile_at(t * kTileCells, local, apart);
-      round_tile<kFew>(value, inverse, uniforms, tiles[t % kTilesUnderWay]);
+      round_tile<kFew>(value, inverse, uniforms, e % kTileValues, tiles[t % kTilesUnderWay]);
     }
     if (t >= 1 && t - 1 < count) find_parameters(tiles[(t - 1) % kTilesUnderWay]);
     if (t >= 2 && !writer.write((t - 2) * kTileCells, tiles[(t - 2) % kTilesUnderWay])) {
