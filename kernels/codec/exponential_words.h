@@ -174,27 +174,37 @@ GQ_HD uint32_t exponential_word(const uint32_t (&from)[32 / kBits],
   }
 }
 
-/** The four floats +-2^(c - 127), +0 for c = 0, of four lanes; those of 4 bits are the lower half
- * of `lanes`. */
-template <uint32_t kBits>
+/** Four lanes as float32, those of 4 bits from the lower half of `lanes`: codes are exponents, and
+ *  those with mantissa bits the leading bits of mantissas, too. So the level of 1 is 2^(c - 127) of
+ *  its code c, or 2^-96: what is below the smallest power of two with mantissa bits is denormal. */
+template <uint32_t kBits, uint32_t kMantissaBits>
 GQ_HD void exponential_powers(uint32_t lanes, float (&power)[4]) {
-  uint32_t upper, lower;  // bytes of the patterns: sign and exponent, and the exponent's last bit
+  uint32_t even, odd;  // the upper halves of two patterns each
   if constexpr (kBits == 8) {
-    upper = merged_bits(kByteSigns, lanes, (lanes >> 1) & 0x3f3f3f3fu);
-    lower = (lanes << 7) & kByteSigns;
+    constexpr uint32_t kShift = 7 - kMantissaBits, kCodes = 0x007f007fu << kShift;
+    even = merged_bits(0x80008000u, lanes << 8, (lanes << kShift) & kCodes);
+    odd = merged_bits(0x80008000u, lanes, (lanes >> (8 - kShift)) & kCodes);
   } else {
     const uint32_t codes = lanes & 0x7777u;
     const uint32_t positive = byte_permute(0x40404040u, 0x40404040u, lanes);  // in bit 6
-    upper =
+    const uint32_t upper =
         merged_bits(kByteSigns, ~(positive << 1), byte_permute(0x01010000u, 0x03030202u, codes));
-    lower = byte_permute(0x80008000u, 0x80008000u, codes);
+    const uint32_t lower = byte_permute(0x80008000u, 0x80008000u, codes);
+    even = byte_permute(lower, upper, 0x6240);
+    odd = byte_permute(lower, upper, 0x7351);
   }
-  const uint32_t first = byte_permute(lower, upper, 0x5140);
-  const uint32_t second = byte_permute(lower, upper, 0x7362);
-  power[0] = float_from_bits(first << 16);
-  power[1] = float_from_bits(first & 0xffff0000u);
-  power[2] = float_from_bits(second << 16);
-  power[3] = float_from_bits(second & 0xffff0000u);
+  power[0] = float_from_bits(even << 16);
+  power[1] = float_from_bits(odd << 16);
+  power[2] = float_from_bits(even & 0xffff0000u);
+  power[3] = float_from_bits(odd & 0xffff0000u);
+}
+
+/** The levels of four 4-bit lanes, the lower half of `lanes`, as bytes: 64 for that of code 7, and
+ *  64 added. A lane with a sign chooses the sign of a byte, which is 0. */
+GQ_HD uint32_t exponential_bytes(uint32_t lanes) {
+  const uint32_t positive = byte_permute(0x04020100u, 0x40201008u, lanes);
+  const uint32_t negative = byte_permute(0x04020100u, 0x40201008u, lanes ^ 0x8888u);
+  return positive - negative + 64 * kByteOnes;
 }
 
 }  // namespace gq

@@ -166,6 +166,18 @@ GQ_HD float subtractive_decode(uint32_t lane, uint32_t top, float step, uint32_t
   return static_cast<float>(place) * 0x1p-23f * step;
 }
 
+/** The same for four lanes at once, `middle` as in linear_decode_four: what is left of a half is a
+ *  float32, and a code is one, so that only their sum is rounded. */
+template <uint32_t kBits>
+GQ_HD void subtractive_decode_four(uint32_t lanes, float middle, float step, const uint32_t* bits,
+                                   float (&value)[4]) {
+  linear_decode_four<kBits>(lanes, middle, 1, value);
+  GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) {
+    const float one_and_uniform = float_from_bits(float_bits(1.0f) | uniform_of<false>(bits[e]));
+    value[e] = (value[e] + (1.5f - one_and_uniform)) * step;
+  }
+}
+
 }  // namespace gq
 
 #endif

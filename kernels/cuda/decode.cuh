@@ -9,6 +9,12 @@
 
 namespace gq::cuda {
 
+/** Four lanes of a thread's words, from value e on, in the last bits. */
+template <uint32_t kBits>
+GQ_DEVICE uint32_t four_lanes(const uint32_t (&word)[kThreadWords<kBits>], uint32_t e) {
+  return word[e / codes_per_word(kBits)] >> (kBits * (e % codes_per_word(kBits)));
+}
+
 template <uint32_t kCodeBits>
 struct LinearDecoder {
   static constexpr uint32_t kBits = kCodeBits;
@@ -36,18 +42,11 @@ struct SubtractiveDecoder {
   KeyedStream stream;
 
   GQ_DEVICE float step(float scale) const { return subtractive_step(scale, multiplier, top); }
-  GQ_DEVICE float decode(uint32_t lane, float step, uint32_t bits) const {
-    return subtractive_decode(lane, top, step, bits);
+  GQ_DEVICE void decode_four(uint32_t lanes, float step, const uint32_t* bits,
+                             float (&value)[4]) const {
+    subtractive_decode_four<kBits>(lanes, 0x1p23f + static_cast<float>(top), step, bits, value);
   }
 };
-
-template <uint32_t kCodeBits, uint32_t kMantissaBits>
-GQ_DEVICE float exponential_level_of(uint32_t lane, uint32_t one) {
-  const Byte byte = static_cast<Byte>(lane);
-  return float_from_upper(kMantissaBits > 0
-                              ? exponential_fine_upper(byte)
-                              : exponential_level_upper<kCodeBits>(byte, static_cast<Byte>(one)));
-}
 
 template <uint32_t kCodeBits, uint32_t kMantissaBits>
 struct ExponentialDecoder {
@@ -61,31 +60,23 @@ struct ExponentialDecoder {
     return exponential_unit(scale, added, mean, ranks, kMantissaBits);
   }
   GQ_DEVICE void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
-    if constexpr (kMantissaBits > 0) {
-      GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) {
-        value[e] = exponential_level_of<kBits, kMantissaBits>(lane<kBits>(lanes, e), one) * step;
-      }
-    } else {
-      exponential_powers<kBits>(lanes, value);
-      GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * power() * step;
-    }
+    exponential_powers<kBits, kMantissaBits>(lanes, value);
+    GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * power() * step;
   }
 
   /** What decode_four_by multiplies with at once, infinity where that would not be exact. */
-  GQ_DEVICE float factor(float step) const { return kMantissaBits > 0 ? step : power() * step; }
+  GQ_DEVICE float factor(float step) const { return power() * step; }
   GQ_DEVICE void decode_four_by(uint32_t lanes, float factor, float (&value)[4]) const {
-    if constexpr (kMantissaBits > 0) {
-      decode_four(lanes, factor, value);
-    } else {
-      exponential_powers<kBits>(lanes, value);
-      GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * factor;
-    }
+    exponential_powers<kBits, kMantissaBits>(lanes, value);
+    GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * factor;
   }
 
  private:
   /** What codes are too small by as exponential_powers has them; a code's product with it is exact,
    *  for 127 is the largest code. */
-  GQ_DEVICE float power() const { return power_of_two(127 - static_cast<int32_t>(one)); }
+  GQ_DEVICE float power() const {
+    return kMantissaBits > 0 ? 0x1p96f : power_of_two(127 - static_cast<int32_t>(one));
+  }
 };
 
 /** What one level, or the norm, is in the result; or the result of all codes, where a scale of

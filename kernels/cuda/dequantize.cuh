@@ -53,21 +53,16 @@ struct Dequantize : ValueStage {
                            const Place& place, float (&value)[kThreadValues]) const {
     uint32_t word[kThreadWords<kBits>];
     load_words<kBits>(from, place.offset, place.code_count, word);
-    if constexpr (Decoder::kDraws) {
-      uint32_t bits[kThreadValues];
-      fill_bits(decoder.stream, first_value + place.offset, bits);
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        const uint32_t code = lane<kBits>(word[e / codes_per_word(kBits)], e);
-        value[e] = decoder.decode(code, step.step, bits[e]);
+    uint32_t bits[kThreadValues];
+    if constexpr (Decoder::kDraws) fill_bits(decoder.stream, first_value + place.offset, bits);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; e += 4) {
+      float four[4];
+      if constexpr (Decoder::kDraws) {
+        decoder.decode_four(four_lanes<kBits>(word, e), step.step, bits + e, four);
+      } else {
+        decoder.decode_four(four_lanes<kBits>(word, e), step.step, four);
       }
-    } else {
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; e += 4) {
-        const uint32_t lanes =
-            word[e / codes_per_word(kBits)] >> (kBits * (e % codes_per_word(kBits)));
-        float four[4];
-        decoder.decode_four(lanes, step.step, four);
-        GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) value[e + k] = four[k];
-      }
+      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) value[e + k] = four[k];
     }
     if (!step.constant) return;
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = step.step;

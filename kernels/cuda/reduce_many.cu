@@ -34,12 +34,10 @@ StageError run_linear(const Calls& calls) {
                                : run(calls, add, LinearLevels<4>{coding.steps_down});
 }
 
-template <uint32_t kBits>
-StageError run_exponential(const Calls& calls) {
-  const ReduceManyArgs& args = calls.first();
-  const AddExponential<kBits, 0, WeightedOperandList> add{Operands(args)};
-  return args.coding.bits_down == 8 ? run(calls, add, ExponentialLevels<8, 0>{0})
-                                    : run(calls, add, ExponentialLevels<4, 0>{0});
+template <typename Add>
+StageError run_exponential(const Calls& calls, const Add& add) {
+  return calls.first().coding.bits_down == 8 ? run(calls, add, ExponentialLevels<8, 0>{0})
+                                             : run(calls, add, ExponentialLevels<4, 0>{0});
 }
 
 StageError run_all(const Calls& calls) {
@@ -49,11 +47,17 @@ StageError run_all(const Calls& calls) {
   if (coding.levels == Levels::linear) {
     return coding.bits == 8 ? run_linear<8>(calls) : run_linear<4>(calls);
   }
+  using Small = AddSmallLevels<WeightedOperandList>;
+  const Operands operands(args);
   if (coding.mantissa_bits > 0) {
-    const AddExponential<8, 2, WeightedOperandList> add{Operands(args)};
-    return run(calls, add, ExponentialLevels<8, 2>{0});
+    return run(calls, AddExponential<8, 2, WeightedOperandList>{operands},
+               ExponentialLevels<8, 2>{0});
   }
-  return coding.bits == 8 ? run_exponential<8>(calls) : run_exponential<4>(calls);
+  if (coding.bits == 8) {
+    return run_exponential(calls, AddExponential<8, 0, WeightedOperandList>{operands});
+  }
+  if (coding.ranks <= Small::kRanksMax) return run_exponential(calls, Small(args));
+  return run_exponential(calls, AddExponential<4, 0, WeightedOperandList>{operands});
 }
 
 }  // namespace

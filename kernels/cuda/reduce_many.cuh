@@ -73,11 +73,19 @@ struct Operands {
   const uint32_t* first;
   const uint32_t* const* array;
   uint32_t count;
+  bool vectors;  ///< those of the list are where vectors are if the first one is
 
   explicit Operands(const ReduceManyArgs& args)
       : first(OperandList::holds(args) ? args.operands[0] : nullptr),
         array(args.words),
-        count(operand_count(args)) {}
+        count(operand_count(args)),
+        vectors(first != nullptr) {
+    for (uint32_t k = 1; vectors && k < count; ++k) {
+      const uintptr_t behind = reinterpret_cast<uintptr_t>(args.operands[k]) -
+                               reinterpret_cast<uintptr_t>(first);
+      vectors = behind % 16 == 0;
+    }
+  }
 
   GQ_HD void set(const void* piece) {
     if (first != nullptr) {
@@ -105,12 +113,24 @@ struct Operands {
   GQ_DEVICE void each(const OperandList& list, uint32_t begin, uint32_t end, const Place& place,
                       Add add) const {
     constexpr uint32_t kWords = kThreadWords<kBits>, kAtOnce = 16 / kWords;
+    const bool is_plain = vectors && is_aligned(first, 16) && place.code_count == kThreadValues;
+    const ptrdiff_t behind = first - list.words[0] + place.offset / codes_per_word(kBits);
     for (uint32_t k = begin; k < end; k += kAtOnce) {
       uint32_t word[kAtOnce][kWords];
-      GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
-        if (k + n >= end) break;
-        load_words<kBits>(word_buffer<kBits>(words_of(list, k + n)), place.offset,
-                          place.code_count, word[n]);
+      if (is_plain) {
+        GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
+          if (k + n >= end) break;
+          const uint32_t* const from = list.words[k + n] + behind;
+          assume_global(from);
+          const Vector<kWords> loaded = load_vector<kWords>(from);
+          GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) word[n][w] = loaded.word[w];
+        }
+      } else {
+        GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
+          if (k + n >= end) break;
+          load_words<kBits>(word_buffer<kBits>(words_of(list, k + n)), place.offset,
+                            place.code_count, word[n]);
+        }
       }
       GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
         if (k + n < end) add(word[n], k + n);
@@ -174,23 +194,65 @@ struct AddExponential {
   using List = OperandLists;
   static constexpr bool kOwnScales = false;
   static constexpr uint32_t kBits = kCodeBits;
-  static constexpr uint32_t kBlocksAtOnce = kMantissaBits > 0 ? 2 : 3;  // else it spills on some
+  static constexpr uint32_t kBlocksAtOnce = 3;
+  /** What exponential_powers has levels too small by. */
+  static constexpr float kPower = kMantissaBits > 0 ? 0x1p96f : kBits == 4 ? 0x1p120f : 1;
   Operands operands;
 
   /** From -0 on: added to the first level it changes no bit. Products with weights are exact, so
-   *  that one instruction has the bits of two. */
+   *  that one instruction has the bits of two. A power of two is multiplied with at last. */
   GQ_DEVICE void add(const List& list, const Place& place,
                      float (&value)[kThreadValues]) const {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = -0.0f;
     const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>], uint32_t operand) {
       const float weight = list.weight_of(operand);
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        const float level = exponential_level_of<kBits, kMantissaBits>(
-            lane<kBits>(word[e / codes_per_word(kBits)], e), code_max(kBits));
-        value[e] = __fmaf_rn(level, weight, value[e]);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; e += 4) {
+        float level[4];
+        exponential_powers<kBits, kMantissaBits>(four_lanes<kBits>(word, e), level);
+        GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+          value[e + k] = __fmaf_rn(level[k], weight, value[e + k]);
+        }
       }
     };
     operands.each<kBits>(list, 0, operands.count, place, add_one);
+    if constexpr (kPower != 1) {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] *= kPower;
+    }
+  }
+};
+
+/** The same for 4 bits and so few ranks that such sums are exact: as integers, 64 times as large,
+ *  of which 16 bits hold one. Each level has 64 added. */
+template <typename OperandLists = OperandList>
+struct AddSmallLevels {
+  using List = OperandLists;
+  static constexpr bool kOwnScales = false;
+  static constexpr uint32_t kBits = 4;
+  static constexpr uint32_t kBlocksAtOnce = 3;
+  static constexpr uint32_t kRanksMax = 256;
+  Operands operands;
+  float middle;  ///< 2^17, where the last bit is one 64th, and 1 for each rank
+
+  explicit AddSmallLevels(const ReduceManyArgs& args)
+      : operands(args), middle(0x1p17f + static_cast<float>(args.coding.ranks)) {}
+
+  GQ_DEVICE void add(const List& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
+    uint32_t sum[kThreadValues / 4][2] = {};  // of four lanes the even ones, and the odd ones
+    const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>], uint32_t operand) {
+      const uint32_t weight = float_bits(list.weight_of(operand) + 0x1p23f) & 0xffffu;
+      GQ_UNROLL for (uint32_t k = 0; k < kThreadValues / 4; ++k) {
+        const uint32_t level = exponential_bytes(four_lanes<kBits>(word, 4 * k));
+        sum[k][0] += (level & 0x00ff00ffu) * weight;
+        sum[k][1] += byte_permute(level, 0, 0x4341) * weight;
+      }
+    };
+    operands.each<kBits>(list, 0, operands.count, place, add_one);
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      const uint32_t choice = e % 4 < 2 ? 0x7610 : 0x7632;
+      const uint32_t pattern = byte_permute(sum[e / 4][e % 2], float_bits(0x1p17f), choice);
+      value[e] = float_from_bits(pattern) - middle;
+    }
   }
 };
 

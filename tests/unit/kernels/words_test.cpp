@@ -200,7 +200,7 @@ void expect_powers() {
   for (uint32_t lane_here = 0; lane_here < 1u << kBits; ++lane_here) {
     for (uint32_t e = 0; e < 4; ++e) {
       float power[4];
-      exponential_powers<kBits>(word_with_lane<kBits>(lane_here, e, lane_here * 4 + e), power);
+      exponential_powers<kBits, 0>(word_with_lane<kBits>(lane_here, e, lane_here * 4 + e), power);
       for (uint32_t one = kBits == 8 ? 63 : 7; one <= code_max(kBits); ++one) {
         const float level = float_from_upper(
             exponential_level_upper<kBits>(static_cast<Byte>(lane_here), static_cast<Byte>(one)));
@@ -214,6 +214,53 @@ void expect_powers() {
 TEST(Words, PowersOfExponentialCodes_EveryHeadroom_TheirLevels) {
   expect_powers<8>();
   expect_powers<4>();
+}
+
+TEST(Words, PowersOfExponentialCodes_WithMantissaBits_TheirLevels) {
+  for (uint32_t lane_here = 0; lane_here < 256; ++lane_here) {
+    const uint16_t upper = exponential_fine_upper(static_cast<Byte>(lane_here));
+    for (uint32_t e = 0; e < 4; ++e) {
+      float power[4];
+      exponential_powers<8, 2>(word_with_lane<8>(lane_here, e, lane_here * 4 + e), power);
+      ASSERT_EQ(float_bits(power[e] * 0x1p96f), float_bits(float_from_upper(upper))) << lane_here;
+    }
+  }
+}
+
+TEST(Words, LevelsOfFourBitsAsBytes_TheirsAnd64) {
+  for (uint32_t lane_here = 0; lane_here < 16; ++lane_here) {
+    const auto level = static_cast<uint32_t>(exponential_level(lane_here & 7));
+    for (uint32_t e = 0; e < 4; ++e) {
+      const uint32_t word = word_with_lane<4>(lane_here, e, lane_here * 4 + e);
+      ASSERT_EQ(exponential_bytes(word) >> (8 * e) & 255,
+                lane_here < 8 ? 64 + level : 64 - level);
+    }
+  }
+}
+
+template <uint32_t kBits>
+void expect_subtractive_decoding() {
+  for (const uint32_t top : {1u, 7u, 100u, 127u}) {
+    for (uint32_t lane_here = 0; lane_here < 1u << kBits; ++lane_here) {
+      for (uint32_t k = 0; k < 200; ++k) {
+        const uint32_t e = k % 4;
+        uint32_t bits[4] = {noise(k), noise(k + 1), noise(k + 2), noise(k + 3)};
+        if (k < 4) bits[e] = kUniformHalf;
+        if (k >= 4 && k < 12) bits[e] = k < 8 ? 0 : kUniformMask;
+        float value[4];
+        subtractive_decode_four<kBits>(word_with_lane<kBits>(lane_here, e, k),
+                                       0x1p23f + static_cast<float>(top), 0.1f, bits, value);
+        ASSERT_EQ(float_bits(value[e]),
+                  float_bits(subtractive_decode(lane_here, top, 0.1f, bits[e])))
+            << lane_here << " top " << top << " bits " << bits[e];
+      }
+    }
+  }
+}
+
+TEST(Words, SubtractiveDecoding_TheBitsOfOneLane) {
+  expect_subtractive_decoding<8>();
+  expect_subtractive_decoding<4>();
 }
 
 template <uint32_t kBits>

@@ -158,7 +158,9 @@ void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_plac
   std::vector<Guarded<uint32_t>> operands;
   const size_t operand_count = weights.empty() ? coding.ranks : weights.size();
   for (uint32_t rank = 0; rank < operand_count; ++rank) {
-    operands.emplace_back(codes(coding, 5 + rank, place.value_count), place.offset);
+    // Vectors where the first one is, but for others.
+    const size_t offset = place.offset * rank % 16;
+    operands.emplace_back(codes(coding, 5 + rank, place.value_count), offset);
   }
   std::vector<const uint32_t*> pointers;
   for (Guarded<uint32_t>& operand : operands) pointers.push_back(operand.data());
