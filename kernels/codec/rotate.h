@@ -39,7 +39,13 @@ GQ_HD float rotation_in(float value, uint32_t sign, uint32_t length) {
 /** What a sum leaves them as on the way back. */
 GQ_HD float rotation_out(float sum, uint32_t sign, uint32_t length) {
   const float grow = 1 / (static_cast<float>(length) * rotation_shrink(length));
+#if defined(__CUDA_ARCH__)
+  // The same in fewer instructions: grow is a power of two, and NaN of an operation 0x7fffffff.
+  const float out = __fmaf_rn(sum, float_from_bits(float_bits(grow) ^ sign), 0.0f);
+  return __int_as_float(min(__float_as_int(out), static_cast<int32_t>(kFloatNanBits)));
+#else
   return canonical(float_from_bits(float_bits(sum * grow) ^ sign) + 0.0f);  // no negative zero
+#endif
 }
 
 /** The product of the Hadamard matrix with `length` values, a power of two: log2 of that many

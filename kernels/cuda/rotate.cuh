@@ -73,20 +73,25 @@ class Rotation {
     exchange_lanes<kWhole>(length, value);
   }
 
-  /** Of a pair the first becomes the sum, the second, whose minus is a sign bit, the difference. */
-  __device__ __forceinline__ static float sum(uint32_t minus, float own, float other) {
-    return float_from_bits(float_bits(own) ^ minus) + other;
+  /** Of a pair the first becomes the sum, the second, whose sign is -1, the difference: one
+   *  instruction with the bits of two, as the product is exact. */
+  __device__ __forceinline__ static float sum(float sign, float own, float other) {
+    return __fmaf_rn(own, sign, other);
+  }
+  /** Of this thread, where pairs are so many threads apart. */
+  __device__ __forceinline__ static float sign_at(uint32_t distance) {
+    return (threadIdx.x & distance) != 0 ? -1.0f : 1.0f;
   }
 
   template <bool kWhole>
   __device__ __forceinline__ static void exchange_lanes(uint32_t length,
                                                         float (&value)[kThreadValues]) {
     GQ_UNROLL for (uint32_t distance = 1; distance < kWarpThreads; distance *= 2) {
-      const uint32_t minus = (threadIdx.x & distance) != 0 ? 0x80000000u : 0;
+      const float sign = sign_at(distance);
       const bool takes_part = kWhole || distance * kThreadValues < length;
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
         const float other = __shfl_xor_sync(~0u, value[e], distance);
-        if (takes_part) value[e] = sum(minus, value[e], other);
+        if (takes_part) value[e] = sum(sign, value[e], other);
       }
     }
   }
@@ -97,9 +102,9 @@ class Rotation {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) shared_.value[e][threadIdx.x] = value[e];
     __syncthreads();
     if (length < kRotationValues) return;
-    const uint32_t minus = (threadIdx.x & kWarpThreads) != 0 ? 0x80000000u : 0;
+    const float sign = sign_at(kWarpThreads);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      value[e] = sum(minus, value[e], shared_.value[e][threadIdx.x ^ kWarpThreads]);
+      value[e] = sum(sign, value[e], shared_.value[e][threadIdx.x ^ kWarpThreads]);
     }
   }
 

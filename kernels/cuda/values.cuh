@@ -64,32 +64,32 @@ GQ_DEVICE bool in_vectors(bool aligned, const Place& place) {
 template <uint32_t kThreads, typename Element>
 GQ_DEVICE void load_elements(const Element* from, bool aligned, const Place& place,
                              float (&value)[kThreadValues]) {
+  using Vectors = WarpVectors<kThreadValues * sizeof(Element) / 16>;
+  typename Vectors::Words word = {};
   if (in_vectors(aligned, place)) {
-    using Vectors = WarpVectors<kThreadValues * sizeof(Element) / 16>;
-    typename Vectors::Words word;
     Vectors::template load<kThreads>(from + first_of_warp(place.offset), word);
+  } else {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      value[e] = widened(element_in<Element>(word, e));
+      if (e < place.value_count) put_element(from[place.offset + e], word, e);
     }
-    return;
   }
   GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-    value[e] = e < place.value_count ? widened(from[place.offset + e]) : 0;
+    value[e] = widened(element_in<Element>(word, e));
   }
 }
 
 /** Writes what `make(e)` gives for a thread's elements. */
 template <uint32_t kThreads, typename Element, typename Make>
 GQ_DEVICE void store_elements(Element* to, bool aligned, const Place& place, Make make) {
+  using Vectors = WarpVectors<kThreadValues * sizeof(Element) / 16>;
+  typename Vectors::Words word = {};
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) put_element(make(e), word, e);
   if (in_vectors(aligned, place)) {
-    using Vectors = WarpVectors<kThreadValues * sizeof(Element) / 16>;
-    typename Vectors::Words word = {};
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) put_element(make(e), word, e);
     Vectors::template store<kThreads>(to + first_of_warp(place.offset), word);
     return;
   }
   GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-    if (e < place.value_count) to[place.offset + e] = make(e);
+    if (e < place.value_count) to[place.offset + e] = element_in<Element>(word, e);
   }
 }
 
