@@ -14,10 +14,10 @@ struct StageTimes {
 
 // What instructions take an H100 where they are the limit and not memory
 // (docs/results/gpu-model.md, column issue).
-constexpr StageTimes kExponential = {0, 0, 0.0008, 0.00055, 0};
+constexpr StageTimes kExponential = {0, 0, 0.0009, 0.0002, 0};
 constexpr StageTimes kCorrelated = {0, 0.0016, 0, 0, 0};
-constexpr StageTimes kRescaled = {0, 0, 0.0022, 0.00105, 0};
-constexpr StageTimes kRotated = {0.0020, 0.0028, 0, 0, 0.0038};
+constexpr StageTimes kRescaled = {0, 0, 0.0012, 0.00015, 0};
+constexpr StageTimes kRotated = {0.0014, 0.0025, 0, 0, 0.0027};
 // Of 4 bits; sums of 2 ranks and of 8.
 constexpr StageTimes kRice = {0, 0.0272, 0.0374, 0.0124, 0.0049};
 // Float32 sums in memory: written and read again to be encoded, and twice more by each addition.
