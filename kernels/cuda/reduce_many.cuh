@@ -238,16 +238,17 @@ struct AddSmallLevels {
 
   GQ_DEVICE void add(const List& list, const Place& place,
                      float (&value)[kThreadValues]) const {
-    uint32_t sum[kThreadValues / 4][2] = {};  // of four lanes the even ones, and the odd ones
+    uint32_t sum[kThreadValues / 4][2] = {};  // of four lanes all, a byte apart, and the odd ones
     const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>], uint32_t operand) {
       const uint32_t weight = float_bits(list.weight_of(operand) + 0x1p23f) & 0xffffu;
       GQ_UNROLL for (uint32_t k = 0; k < kThreadValues / 4; ++k) {
         const uint32_t level = exponential_bytes(four_lanes<kBits>(word, 4 * k));
-        sum[k][0] += (level & 0x00ff00ffu) * weight;
+        sum[k][0] += level * weight;
         sum[k][1] += byte_permute(level, 0, 0x4341) * weight;
       }
     };
     operands.each<kBits>(list, 0, operands.count, place, add_one);
+    GQ_UNROLL for (uint32_t k = 0; k < kThreadValues / 4; ++k) sum[k][0] -= sum[k][1] << 8;
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       const uint32_t choice = e % 4 < 2 ? 0x7610 : 0x7632;
       const uint32_t pattern = byte_permute(sum[e / 4][e % 2], float_bits(0x1p17f), choice);
