@@ -19,7 +19,8 @@ constexpr StageTimes kCorrelated = {0, 0.0016, 0, 0, 0};
 constexpr StageTimes kRescaled = {0, 0, 0.0012, 0.00015, 0};
 constexpr StageTimes kRotated = {0.0014, 0.0025, 0, 0, 0.0027};
 // Of 4 bits; sums of 2 ranks and of 8.
-constexpr StageTimes kRice = {0, 0.0272, 0.0374, 0.0124, 0.0049};
+constexpr StageTimes kAdaptive = {0, 0.0032, 0.0042, 0.0002, 0.0022};
+constexpr StageTimes kRice = {0, 0.0272, 0.0475, 0.0123, 0.0107};
 // Float32 sums in memory: written and read again to be encoded, and twice more by each addition.
 constexpr double kRiceSumBytes = 16, kRiceAddBytes = 8;
 
@@ -47,6 +48,7 @@ StageTimes stage_times(const Coding& coding, int32_t dtype, double byte_ns) {
   if (coding.rounding == Rounding::correlated) take_at_least(kCorrelated, &times);
   if (coding.rescale) take_at_least(kRescaled, &times);
   if (coding.rotated) take_at_least(kRotated, &times);
+  if (coding.adaptive()) take_at_least(kAdaptive, &times);
   return times;
 }
 
