@@ -19,6 +19,7 @@ GQ_DEVICE uint32_t largest_of_block(const GroupUnit& unit, uint32_t block, uint3
 }
 
 struct GroupNorms : GroupStage {
+  static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few
   struct Shared {};
   ValueSource source;
   uint16_t* out = nullptr;
