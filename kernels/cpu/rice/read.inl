@@ -55,10 +55,10 @@ GQ_INLINE uint64_t counts_of_bytes(uint64_t ones) {
 GQ_INLINE void put_places(uint64_t ones, uint32_t first, uint8_t* places) {
   const uint64_t counts = counts_of_bytes(ones) * kEachByte;  // and of those below
   const uint64_t before = counts << 8;
-  const uint64_t first_bytes = (first & 255) * kEachByte;
-  GQ_UNROLL for (uint32_t k = 0; k < 8; ++k) {
-    const uint64_t in_byte =
-        kOnesOfBytes.places[ones >> (8 * k) & 255] + (first_bytes + 8 * k * kEachByte);
+  uint64_t begin = (first & 255) * kEachByte, further = 8 * kEachByte;
+  __asm__("" : "+r"(further));  // as one constant for all bytes instead of seven
+  GQ_UNROLL for (uint32_t k = 0; k < 8; ++k, begin += further) {
+    const uint64_t in_byte = kOnesOfBytes.places[ones >> (8 * k) & 255] + begin;
     memcpy(places + (before >> (8 * k) & 255), &in_byte, sizeof in_byte);
   }
 }
