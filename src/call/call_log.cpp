@@ -39,7 +39,8 @@ struct CallDescription {
     if (call.operation == Operation::allreduce_many && call.segments != nullptr) {
       snprintf(tensors, sizeof tensors, " in %zu tensors", call.segments->parts.size());
     }
-    snprintf(text, sizeof text, "%s of %" PRIu64 " %s%s%s", operation_name(call), call.given_value_count(),
+    snprintf(text, sizeof text, "%s of %" PRIu64 " %s%s%s", operation_name(call),
+             call.given_value_count(),
              name_in(names_of(kDtypeList), static_cast<size_t>(call.dtype)), tensors,
              !adds                   ? ""
              : call.op == GQSGD_MEAN ? " (mean)"

@@ -17,7 +17,6 @@ namespace {
 
 size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
-/** A word at which kernels look is the first page's, wherever in it. */
 void* page_of(uint64_t* word) {
   return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(word) & ~(page_bytes() - 1));
 }

@@ -78,9 +78,9 @@ class IpcFused final : public SharedMemoryFused {
   LentMemory& lent_;
   FusedShare share_;
   DeviceBuffer memory_;
-  std::vector<FusedBuffers*> buffers_;          // of each rank; null: not open
-  std::vector<uint64_t*> leave_on_device_;      // the same words; null: not registered
-  EventHandle done_ = nullptr;                  // behind the last kernel outside of graphs
+  std::vector<FusedBuffers*> buffers_;      // of each rank; null: not open
+  std::vector<uint64_t*> leave_on_device_;  // the same words; null: not registered
+  EventHandle done_ = nullptr;              // behind the last kernel outside of graphs
   State state_ = State::unknown;
   uint32_t block_count_ = 0;
   bool tried_ = false;  // peers may have opened the own memory
