@@ -76,7 +76,7 @@ TEST(DeviceCost, LongRiceCodes_ForSlowerLinksAlone) {
 TEST(DeviceCost, RiceCodes_TimesOfTheirStages) {
   CostConstants constants{};
   const double values = 8 << 20;
-  const double stages_ns = values * (0.0272 + (0.0374 + 6 * 0.0124) / 8 + 0.0049);
+  const double stages_ns = values * (0.0272 + (0.0475 + 6 * 0.0123) / 8 + 0.0107);
   EXPECT_NEAR(time_ns(question_of("rice-4", 8 << 20), constants), stages_ns, 0.01 * stages_ns);
   constants.device_byte_ns = 1;
   const double bytes = 4.5 + (0.5 * 3 + 16 + 6 * 8.5) / 8 + 4.5;
@@ -84,10 +84,10 @@ TEST(DeviceCost, RiceCodes_TimesOfTheirStages) {
               0.02 * values * bytes);
 }
 
-/** Rotations take longer than floats do on links that are fast enough. */
+/** Rotations take longer than floats do on links that take next to no time. */
 TEST(DeviceCost, LongRotationsOnFasterLinks_FloatsByNccl) {
   CostConstants fast = built_in_costs();
-  fast.device_link_byte_ns /= 4;
+  fast.device_link_byte_ns /= 64;
   EXPECT_EQ(chosen(question_of("rotated-8", 100000000)).sent_as, SentAs::codes);
   EXPECT_EQ(chosen(question_of("rotated-8", 100000000), fast).sent_as, SentAs::float32);
 }
