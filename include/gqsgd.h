@@ -163,8 +163,7 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
 
 /* ---- Communicators --------------------------------------------------------------------------- */
 /* Options are one string, "name=value,..", "" or NULL for the defaults:
- *    timeout_ms         300000  time without progress after which a call fails; -1 for ever,
- *                               0 for the default
+ *    timeout_ms         300000  a call without progress fails after it; -1: never, 0: the default
  *    stream_id          0       enters the random key: groups of one program draw differently
  *    chunk_value_count  65536   values per message; fewer between machines. No bit depends on it
  *    threads            1       that compute for a rank, at most 256. No bit depends on it

@@ -110,7 +110,7 @@ def test_a_budget_follows_the_averages_on_the_device(monkeypatch):
             double.devices.cuda.current_stream(double.GPU).synchronize()
             means.append([buffer.as_subclass(torch.Tensor).clone() for buffer in buffers])
         formats = [row.format for row in state.report().rows]
-        shares = dict(state.state_dict()["budget"]["shares"])
+        shares = {number: share for number, share, _ in state.state_dict()["budget"]["shares"]}
         state.close()
         return means, formats, shares
 
