@@ -20,6 +20,11 @@ gqsgd_site site_of(uint32_t ranks, uint32_t rank) {
   return site;
 }
 
+/** Groups of a call, and bytes of each one's codes and sums. */
+struct RiceSizes {
+  size_t groups, codes_bytes, sums_bytes;
+};
+
 /** What all stages of a call share: its quantizer, codes of every rank, norms, scratch. */
 class Group {
  public:
@@ -76,13 +81,9 @@ class Group {
   }
   /** As many as there are ranks, so that they do not stay in a cache. */
   void make_sums() {
-    const gqsgd_site site = site_of(ranks_, 0);
-    size_t groups = 0, codes_bytes = 0, sums_bytes = 0;
-    library_done(
-        gqsgd_rice_groups(quantizer_, &site, count(), &groups, &codes_bytes, &sums_bytes),
-        "gqsgd_rice_groups");
+    const RiceSizes sizes = rice_sizes();
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
-      sums_.push_back(static_cast<uint32_t*>(allocate(groups * sums_bytes)));
+      sums_.push_back(static_cast<uint32_t*>(allocate(sizes.groups * sizes.sums_bytes)));
       add_rice(sums_.back(), cudaStreamLegacy);
     }
     cuda_done(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
@@ -98,14 +99,19 @@ class Group {
 
  private:
   size_t count() const { return buffers_.value_count(); }
+  RiceSizes rice_sizes() const {
+    const gqsgd_site site = site_of(ranks_, 0);
+    RiceSizes sizes{};
+    library_done(gqsgd_rice_groups(quantizer_, &site, count(), &sizes.groups, &sizes.codes_bytes,
+                                   &sizes.sums_bytes),
+                 "gqsgd_rice_groups");
+    return sizes;
+  }
   void add_rice(uint32_t* words, cudaStream_t stream) const {
     const gqsgd_site site = site_of(ranks_, 0);
-    size_t groups = 0, codes_bytes = 0, sums_bytes = 0;
-    library_done(
-        gqsgd_rice_groups(quantizer_, &site, count(), &groups, &codes_bytes, &sums_bytes),
-        "gqsgd_rice_groups");
-    library_done(gqsgd_reduce_rice(quantizer_, &site, codes_.data(), count(), 0, groups, words,
-                                   workspace_, workspace_bytes_, stream),
+    library_done(gqsgd_reduce_rice(quantizer_, &site, codes_.data(), count(), 0,
+                                   rice_sizes().groups, words, workspace_, workspace_bytes_,
+                                   stream),
                  "gqsgd_reduce_rice");
   }
   void* allocate(size_t size_bytes) {

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "src/support/log.h"
@@ -198,28 +197,14 @@ void IpcFused::refuse() {
 
 void IpcFused::give_up() {
   if (!tried_ || memory_.data() == nullptr) return DeviceBuffer().swap(memory_);
-  try {
-    lent_.memory.push_back(std::move(memory_));
-  } catch (const std::bad_alloc&) {
-    memory_.forget();  // no rank would see when it is returned
-  }
+  lent_.take(&memory_);
 }
 
 Status IpcFused::launch(uint64_t, FusedArgs* args, TakeStepArgs* step, StreamHandle stream) {
-  if (step != nullptr) {
-    step->stream = stream;
-    GQ_TRY(Status(device().agreement->take_step(*step)));
-  }
-  GQ_TRY(capture(args, stream));
+  GQ_TRY(enqueue(args, step, stream));
   count_traffic(*args);
   GQ_TRY(device().record(done_, stream));
   return args->timeout_ns == UINT64_MAX ? streams().wait_for_device(done_) : Status();
-}
-
-Status IpcFused::capture(FusedArgs* args, StreamHandle stream) {
-  know_peers(args);
-  args->stream = stream;
-  return Status(device().fused->allreduce(*args));
 }
 
 void IpcFused::know_peers(FusedArgs* args) const {
@@ -227,7 +212,6 @@ void IpcFused::know_peers(FusedArgs* args) const {
     args->buffers[peer] = buffers_[peer];
     args->leave[peer] = leave_on_device_[peer];
   }
-  args->timeout_ns = timeout_ns();
 }
 
 /** Asked when a peer has died: whether a kernel of this rank may be waiting for one of its. */

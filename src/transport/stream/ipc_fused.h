@@ -52,10 +52,10 @@ class IpcFused final : public SharedMemoryFused {
   Status launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step,
                 StreamHandle stream) override;
   Status check_graphs() override { return share_.check_graphs(); }
-  Status capture(FusedArgs* args, StreamHandle stream) override;
 
  protected:
   const uint64_t* leave_word() const override { return leave_[rank()]; }
+  void know_peers(FusedArgs* args) const override;
 
  private:
   enum class State : uint8_t { unknown, shown, decided };
@@ -69,7 +69,6 @@ class IpcFused final : public SharedMemoryFused {
   Status open_all();
   void close_all();
   void give_up();
-  void know_peers(FusedArgs* args) const;
   static bool waits(void* self);
 
   IpcFusedPart& own_;

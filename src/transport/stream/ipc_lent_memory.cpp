@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "src/support/immortal.h"
@@ -43,6 +44,14 @@ LentMemory::~LentMemory() {
   OnDevice here(*device);
   (void)here.enter(ordinal).ok();
   memory.clear();
+}
+
+void LentMemory::take(DeviceBuffer* lent) {
+  try {
+    memory.push_back(std::move(*lent));
+  } catch (const std::bad_alloc&) {
+    lent->forget();  // no rank would see when it is returned
+  }
 }
 
 void keep_until_returned(std::unique_ptr<LentMemory> lent) {

@@ -21,6 +21,9 @@ struct LentMemory {
   LentMemory(const LentMemory&) = delete;
   LentMemory& operator=(const LentMemory&) = delete;
 
+  /** Takes over what peers may have open; without memory to note it, it is never freed. */
+  void take(DeviceBuffer* lent);
+
   const Device* device = nullptr;
   int32_t ordinal = 0;
   std::deque<DeviceBuffer> memory;

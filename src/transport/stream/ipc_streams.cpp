@@ -178,11 +178,7 @@ Status IpcStreams::export_memory(const DeviceBuffer& memory) {
 void IpcStreams::transfer_ownership(DeviceBuffer* memory) {
   if (!tried_ || arena_ == nullptr || memory->data() != arena_) return;
   arena_ = nullptr;
-  try {
-    lent_.memory.push_back(std::move(*memory));
-  } catch (const std::bad_alloc&) {
-    memory->forget();  // no rank would see when it is returned
-  }
+  lent_.take(memory);
 }
 
 void IpcStreams::leak_in_use() {

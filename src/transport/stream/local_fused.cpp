@@ -70,16 +70,10 @@ Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step
                           StreamHandle stream) {
   if (!reaches_peers_) GQ_TRY(reach_peers());
   reaches_peers_ = true;
-  know_peers(args);
-  args->stream = kernels_;
   for (uint32_t peer = 0; peer < size(); ++peer) {
     GQ_TRY(device().wait(kernels_, members_[peer].fused.arrived[sequence & 1]));
   }
-  if (step != nullptr) {
-    step->stream = kernels_;
-    GQ_TRY(Status(device().agreement->take_step(*step)));
-  }
-  GQ_TRY(Status(device().fused->allreduce(*args)));
+  GQ_TRY(enqueue(args, step, kernels_));
   count_traffic(*args);
   // A kernel whose peers are not enqueued gets the flag to exit: also then it ends before `stream`
   // continues.
@@ -87,12 +81,6 @@ Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step
   GQ_TRY(device().record(done_, kernels_));
   GQ_TRY(device().wait(stream, done_));
   return met;
-}
-
-Status LocalFused::capture(FusedArgs* args, StreamHandle stream) {
-  know_peers(args);
-  args->stream = stream;
-  return Status(device().fused->allreduce(*args));
 }
 
 /** CUDA may wait for a device meanwhile, and so for a kernel there that waits for this rank's: no
@@ -110,7 +98,6 @@ void LocalFused::know_peers(FusedArgs* args) const {
     args->buffers[peer] = member.buffers.as<FusedBuffers>();
     args->leave[peer] = member.leave.as<uint64_t>();
   }
-  args->timeout_ns = timeout_ns();
 }
 
 void stop_kernels(LocalMember* members, uint32_t ranks) {

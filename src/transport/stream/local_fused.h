@@ -44,16 +44,15 @@ class LocalFused final : public SharedMemoryFused {
   Status launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step,
                 StreamHandle stream) override;
   Status check_graphs() override { return share_.check_graphs(); }
-  Status capture(FusedArgs* args, StreamHandle stream) override;
 
  protected:
   const uint64_t* leave_word() const override { return own().leave_word.load(); }
+  void know_peers(FusedArgs* args) const override;
 
  private:
   FusedMember& own() const;
   Status attach();
   Status reach_peers();
-  void know_peers(FusedArgs* args) const;
 
   LocalMember* const members_;
   FusedShare& share_;

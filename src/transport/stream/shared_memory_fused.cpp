@@ -38,6 +38,17 @@ uint64_t SharedMemoryFused::timeout_ns() const {
   return timeout_ms < 0 ? UINT64_MAX : static_cast<uint64_t>(timeout_ms) * 1000000;
 }
 
+Status SharedMemoryFused::enqueue(FusedArgs* args, TakeStepArgs* step, StreamHandle stream) const {
+  know_peers(args);
+  args->timeout_ns = timeout_ns();
+  args->stream = stream;
+  if (step != nullptr) {
+    step->stream = stream;
+    GQ_TRY(Status(device().agreement->take_step(*step)));
+  }
+  return Status(device().fused->allreduce(*args));
+}
+
 void SharedMemoryFused::count_traffic(const FusedArgs& args) {
   const auto count_shard = [&](uint32_t owner) {
     const uint64_t value_count = args.shards[owner].value_count;

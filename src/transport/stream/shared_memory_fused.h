@@ -12,6 +12,9 @@ class SharedMemoryFused : public FusedKernels {
   SharedMemoryFused(const SharedMemoryFused&) = delete;
   SharedMemoryFused& operator=(const SharedMemoryFused&) = delete;
 
+  Status capture(FusedArgs* args, StreamHandle stream) final {
+    return enqueue(args, nullptr, stream);
+  }
   Status late_failure() final;
   Status too_late() final;
 
@@ -22,6 +25,8 @@ class SharedMemoryFused : public FusedKernels {
 
   /** The word of this rank on which its kernels exit; null before they have one. */
   virtual const uint64_t* leave_word() const = 0;
+  /** Fills in the memory of all ranks, and the words on which their kernels exit. */
+  virtual void know_peers(FusedArgs* args) const = 0;
 
   const Device& device() const { return *config_.device; }
   int32_t ordinal() const { return config_.ordinal; }
@@ -31,11 +36,13 @@ class SharedMemoryFused : public FusedKernels {
   uint32_t size() const { return streams_.size(); }
   /** What kernels of this rank find in its own memory before the first one; enqueued. */
   Status clear(FusedBuffers* buffers, StreamHandle stream) const;
-  uint64_t timeout_ns() const;
+  /** The kernel, behind the step that is taken for it if `step` is not null. */
+  Status enqueue(FusedArgs* args, TakeStepArgs* step, StreamHandle stream) const;
   /** What peers read of this rank: their shard of its codes, and its sums. */
   void count_traffic(const FusedArgs& args);
 
  private:
+  uint64_t timeout_ns() const;
   uint64_t left_for() const;
 
   SharedMemoryTransport& shared_memory_;
