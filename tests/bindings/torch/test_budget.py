@@ -335,14 +335,19 @@ def random_counts(generator, count):
     return [counts_of(tensor) for tensor in tensors]
 
 
+def random_shares(generator, spending):
+    """Counts of up to 11 parameters, a budget, their blocks and shares."""
+    counts = random_counts(generator, int(generator.integers(1, 12)))
+    bits = float(generator.uniform(2.5, 8))
+    blocks = [int(each.sum()) for _, each in counts]
+    return counts, bits, blocks, budgets.shares(counts, bits, spending)
+
+
 @pytest.mark.parametrize("spending", [budgets.ADAPTIVE, budgets.RICE])
 @pytest.mark.parametrize("seed", range(20))
 def test_shares_spend_the_budget_and_no_more(seed, spending):
     generator = np.random.default_rng(seed)
-    counts = random_counts(generator, int(generator.integers(1, 12)))
-    bits = float(generator.uniform(2.5, 8))
-    blocks = [int(each.sum()) for _, each in counts]
-    shares = budgets.shares(counts, bits, spending)
+    counts, bits, blocks, shares = random_shares(generator, spending)
     total = 2 * bits * sum(blocks)
     assert all(5 * b <= share <= 16 * b for share, b in zip(shares, blocks)), seed
     assert sum(shares) <= total, seed
@@ -354,10 +359,7 @@ def test_shares_spend_the_budget_and_no_more(seed, spending):
 @pytest.mark.parametrize("seed", range(20))
 def test_calls_get_the_nearest_halves_and_a_step_leaves_less_than_one(seed, spending):
     generator = np.random.default_rng(seed)
-    counts = random_counts(generator, int(generator.integers(1, 12)))
-    bits = float(generator.uniform(2.5, 8))
-    blocks = [int(each.sum()) for _, each in counts]
-    shares = budgets.shares(counts, bits, spending)
+    counts, bits, blocks, shares = random_shares(generator, spending)
     budget, q = budgets.Budget(bits, spending), gqsgd.Quantizer("rice-4")
     budget.load_state_dict({"bits": bits, "step": 0, "shares": [
         [k, share, share - 5 * b] for k, (share, b) in enumerate(zip(shares, blocks))]})
