@@ -13,15 +13,20 @@ inline constexpr uint32_t kFusedRanksMax = 16;
 /** Blocks of a rank: with more of them each waits for more words, and links gain nothing. */
 inline constexpr uint32_t kFusedBlocksMax = 64;
 
-/** Values that a block takes at once. */
-inline constexpr uint64_t kFusedIterationValues = 4096;
+/** Values that a block takes at once: its tile of a shard (kernels/cuda/fused/tiles.cuh). */
+inline constexpr uint32_t kFusedIterationValues = 4096;
+GQ_HD constexpr uint32_t fused_tile_values(const Coding& coding) {
+  return coding.block > kFusedIterationValues ? coding.block : kFusedIterationValues;
+}
 
 /** The capacity, in values. Not measured: over memory of an H200 such a call takes about as long as
  *  a host takes to launch the stages of eight ranks (docs/decisions/0019-fused-kernels.md). */
 inline constexpr uint64_t kFusedValuesMax = uint64_t{1} << 22;
 inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignment;
 
-/** What all blocks of all ranks wait for: each other's norms, then codes, then sums. */
+/** What blocks wait for: norms of all ranks, then codes, then sums. Where a block reads only what
+ *  blocks of its own number have written it waits for those alone: for codes, and for norms of
+ *  blocks of values. */
 enum class BarrierOf : uint32_t { norms, codes, sums };
 inline constexpr uint32_t kBarrierKinds = 3;
 

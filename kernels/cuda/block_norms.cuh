@@ -87,19 +87,25 @@ struct BlockNorms : ValueStage {
   GQ_DEVICE void run(const Iterations& iterations, BlockIterations::Shared& shared,
                      Change change) const {
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      uint32_t own = 0;
-      for (uint32_t part = 0; part < blocks.part_count; ++part) {
-        const Place here = place(uint64_t{k} * blocks.part_count + part);
-        float value[kThreadValues];
-        source.load(here, value);
-        change(here, value);
-        keep_largest_of(value, own);
-      }
-      const uint32_t largest = blocks.largest(own, shared);
-      const uint64_t offset = place(uint64_t{k} * blocks.part_count).offset;
-      if (blocks.begins(offset) && offset < code_count) {
-        target.store(offset >> blocks.shift, largest);
-      }
+      const uint64_t first = uint64_t{k} * blocks.part_count;
+      run_on([&](uint32_t part) { return place(first + part); }, shared, change);
+    }
+  }
+  /** One iteration, whose parts are where `part_at(part)` says. */
+  template <typename PartAt, typename Change>
+  GQ_DEVICE void run_on(PartAt part_at, BlockIterations::Shared& shared, Change change) const {
+    uint32_t own = 0;
+    for (uint32_t part = 0; part < blocks.part_count; ++part) {
+      const Place here = part_at(part);
+      float value[kThreadValues];
+      source.load(here, value);
+      change(here, value);
+      keep_largest_of(value, own);
+    }
+    const uint32_t largest = blocks.largest(own, shared);
+    const Place first = part_at(0);
+    if (blocks.begins(first.offset) && first.code_count > 0) {
+      target.store(first.offset >> blocks.shift, largest);
     }
   }
 };
@@ -120,7 +126,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
   using Rotate = Rotation<false, kBlockThreads>;
   __shared__ typename Rotate::Shared rotated;
   __shared__ BlockIterations::Shared shared;
-  const Rotate rotation(rotated, signs);
+  Rotate rotation(rotated, signs);
   for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
     stage.run(iterations, shared, [&](const Place& place, float (&value)[kThreadValues]) {
       rotation.run(stage.first_value, place.offset, stage.code_count, value);

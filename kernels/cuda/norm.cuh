@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
   using Rotate = Rotation<false, kBlockThreads>;
   __shared__ typename Rotate::Shared rotated;
   __shared__ typename BlockMax::TempStorage storage;
-  const Rotate rotation(rotated, signs);
+  Rotate rotation(rotated, signs);
   for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
     uint32_t largest = 0, count = 0;
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(GroupSums::kThreads, 8)
   using Rotate = Rotation<false, GroupSums::kThreads>;
   __shared__ typename Rotate::Shared rotated;
   __shared__ NormLanes lane;
-  const Rotate rotation(rotated, signs);
+  Rotate rotation(rotated, signs);
   for (uint32_t group = blockIdx.x; group < stage.group_count(); group += gridDim.x) {
     double sum[kThreadValues] = {};
     for (uint32_t part = 0; part < kNormGroupValues / kNormLanes; ++part) {

@@ -8,6 +8,7 @@
 #include "kernels/cuda/fused/fused_request.cuh"
 #include "kernels/cuda/fused/grid_barrier.cuh"
 #include "kernels/cuda/fused/stage_args.h"
+#include "kernels/cuda/fused/tiles.cuh"
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/reduce_many.cuh"
 
@@ -45,19 +46,14 @@ class DeviceTeam {
   FusedShared& shared_;
 };
 
-/** What each rank adds, in iterations of blocks: as many for every shard as the longest one has. */
-struct Shards {
-  FusedShard of[kFusedRanksMax];
-  uint32_t iteration_count = 0;
-
-  explicit Shards(const FusedArgs& args) {
-    for (uint32_t owner = 0; owner < kFusedRanksMax; ++owner) {
-      of[owner] = owner < args.ranks ? args.shards[owner] : FusedShard{0, 0};
-      const uint64_t iterations = (of[owner].value_count + kBlockValues - 1) / kBlockValues;
-      if (iterations > iteration_count) iteration_count = static_cast<uint32_t>(iterations);
-    }
-  }
-};
+/** What a thread has of a tile, or of a part of it: kBlockValues from `first` on. */
+GQ_DEVICE Place place_in(const FusedTile& tile, uint64_t first) {
+  const uint32_t within = threadIdx.x * kThreadValues;
+  const uint32_t count = count_here(first + within, tile.value_count);
+  const uint64_t base = tile.first_value + first;
+  return {base + within, count, count, base, within,
+          is_full_warp(first + within, tile.value_count)};
+}
 
 /** What kernels of all kinds have. */
 template <typename LevelKind, typename SumKind, typename DecoderKind>
@@ -67,9 +63,8 @@ struct FusedStages {
   using Decoder = DecoderKind;
   GridBarrier barrier;
   Request request;
-  Shards shards;
+  FusedTiles tiles;
   Quantize<Levels> quantize;
-  uint32_t quantize_iterations;
   Sum sum;
   OperandList operands;
   uint32_t sum_iterations;
@@ -78,9 +73,8 @@ struct FusedStages {
   FusedStages(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
       : barrier(args),
         request(args),
-        shards(args),
+        tiles(args),
         quantize(quantize_args(args), up),
-        quantize_iterations(quantize.iterations()),
         sum(sum),
         operands(FusedSums(args).args),
         sum_iterations(sum.iterations()),
@@ -98,32 +92,47 @@ struct FusedStages {
     return shared.barrier.left == 0;
   }
 
+  /** Calls each(owner, place) with what a thread has of its block's tiles, those of rank `owner`
+   *  first. */
+  template <typename Each>
+  GQ_DEVICE void each_place(uint32_t owner, Each each) const {
+    tiles.each(blockIdx.x, owner, [&](const FusedTile& tile) {
+      for (uint64_t first = 0; first < tile.value_count; first += kBlockValues) {
+        const Place place = place_in(tile, first);
+        if (place.code_count > 0) each(tile.owner, place);
+      }
+    });
+  }
+
   /** Under scales that the kernel itself has found: `scale_at(place)`. */
   template <typename ScaleAt>
   GQ_DEVICE void run_quantize(ScaleAt scale_at) const {
     const auto own = quantize.begin_with(Scale());
-    for (uint32_t k = blockIdx.x; k < quantize_iterations; k += gridDim.x) {
-      const Place place = quantize.place(k);
-      if (place.code_count == 0) continue;
+    each_place(0, [&](uint32_t, const Place& place) {
       float value[kThreadValues];
       quantize.give(place, own, value);
       quantize.encoder.encode(own.encoder, place, scale_at(place), value);
-    }
+    });
   }
 
-  /** From the barrier for codes on, which finds out whether ranks make the same call. If they do
-   *  not, all of them reach the last barrier as well, and none writes values. */
+  /** From the barrier for codes on, which finds out whether ranks make the same call: each block
+   *  has a word of every rank. If they do not, all of them reach the last barrier as well, and none
+   *  writes values. That one is for all blocks, so that a rank has all of its sums or none. */
   GQ_DEVICE void finish(DeviceTeam& team, float norm) const {
-    if (!barrier.wait(team, BarrierOf::codes, request.digest())) return;
+    if (!barrier.wait_for_same(team, BarrierOf::codes, request.digest())) return;
     const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
-    if (agreed) sum.run({blockIdx.x, sum_iterations}, operands, team.shared().stage);
+    if (agreed) {
+      const uint32_t first = tiles.first_in_shard(blockIdx.x, barrier.rank);
+      sum.run({first, sum_iterations}, operands, team.shared().stage);
+    }
     if (!agreed && team.number() == 0) {
       team.all([&](uint32_t thread) {
         if (thread == 0) request.report_difference(barrier.buffers, barrier.ranks);
       });
     }
-    if (!barrier.wait_as_one(team, BarrierOf::sums) || !agreed) return;
-    run_dequantize(norm);
+    if (!barrier.wait_as_one(team, BarrierOf::sums)) return;
+    barrier.count(team);
+    if (agreed) run_dequantize(norm);
   }
 
   /** All shards, whose sums their owners have. Each rank begins with its own, so that they do not
@@ -131,16 +140,7 @@ struct FusedStages {
   GQ_DEVICE void run_dequantize(float norm) const {
     const bool is_one = dequantize.scales.is_one();
     const Step one = is_one ? step_of(dequantize.decoder, norm) : Step{0, true};
-    for (uint32_t k = blockIdx.x; k < barrier.ranks * shards.iteration_count; k += gridDim.x) {
-      const uint32_t owner = (barrier.rank + k / shards.iteration_count) % barrier.ranks;
-      const FusedShard& shard = shards.of[owner];
-      const uint64_t in_shard = uint64_t{k % shards.iteration_count} * kBlockValues +
-                                threadIdx.x * kThreadValues;
-      const uint32_t count = count_here(in_shard, shard.value_count);
-      if (count == 0) continue;
-      const uint64_t offset = shard.first_value + in_shard;
-      const Place place{
-          offset, count, count, offset, 0, is_full_warp(in_shard, shard.value_count)};
+    each_place(barrier.rank, [&](uint32_t owner, const Place& place) {
       const FusedBuffers& buffers = *barrier.buffers[owner];
       NormSource scales = dequantize.scales;
       if (!is_one) scales.blocks = buffers.scales;
@@ -148,7 +148,7 @@ struct FusedStages {
       dequantize.give_from(word_buffer<Decoder::kBits>(&buffers.words[0]),
                            dequantize.step_at(scales, place, one), place, value);
       dequantize.take(place, one, value);
-    }
+    });
   }
 };
 
@@ -163,7 +163,6 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
     team.all([&](uint32_t) { raise_together(&shared.peak, largest()); });
     if (!this->barrier.wait(team, BarrierOf::norms, shared.peak)) return;
     const float norm = float_from_bits(shared.barrier.largest);
-    this->barrier.count(team);
     const Scale scale = this->quantize.encoder.levels.scale_for_norm(norm);
     this->run_quantize([&](const Place&) { return scale; });
     this->finish(team, norm);
@@ -173,12 +172,11 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
   /** The largest magnitude among the values that this thread will quantize. */
   GQ_DEVICE uint32_t largest() const {
     uint32_t largest = 0;
-    for (uint32_t k = blockIdx.x; k < this->quantize_iterations; k += gridDim.x) {
-      const Place place = this->quantize.place(k);
+    this->each_place(0, [&](uint32_t, const Place& place) {
       float value[kThreadValues];
       this->quantize.source.load(place, value);
       keep_largest_of(value, largest);
-    }
+    });
     return largest;
   }
 };
@@ -187,19 +185,18 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
 template <typename Levels, typename Sum, typename Decoder>
 struct FusedBlocks : FusedStages<Levels, Sum, Decoder> {
   BlockNorms norms;
-  uint32_t norm_iterations;
 
   FusedBlocks(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
       : FusedStages<Levels, Sum, Decoder>(args, up, sum, decoder),
-        norms(norm_args(args)),
-        norm_iterations(norms.iterations()) {}
+        norms(norm_args(args)) {}
 
   GQ_DEVICE void run(DeviceTeam& team) const {
     if (!this->begin(team)) return;
-    norms.run({blockIdx.x, norm_iterations}, team.shared().stage,
-              [](const Place&, float (&)[kThreadValues]) {});
-    if (!this->barrier.wait(team, BarrierOf::norms, 0)) return;
-    this->barrier.count(team);
+    this->tiles.each(blockIdx.x, 0, [&](const FusedTile& tile) {
+      norms.run_on([&](uint32_t part) { return place_in(tile, uint64_t{part} * kBlockValues); },
+                   team.shared().stage, [](const Place&, float (&)[kThreadValues]) {});
+    });
+    if (!this->barrier.wait_for_same(team, BarrierOf::norms, 0)) return;
     this->run_quantize([&](const Place& place) {
       return this->quantize.encoder.levels.scale_for_norm(merged_norm(place.offset));
     });

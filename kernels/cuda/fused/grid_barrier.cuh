@@ -46,7 +46,7 @@ struct GridBarrier {
     shared->left = left != 0 ? 1 : 0;
   }
 
-  /** After the first barrier, after which all blocks of the rank know the number. */
+  /** After the last barrier: all blocks of the rank have read the number. */
   template <typename Team>
   GQ_HD void count(Team& team) const {
     if (team.number() != 0) return;
@@ -58,22 +58,16 @@ struct GridBarrier {
 
   /** Store-releases `word` for this block, then waits until all blocks of all ranks have stored
    *  theirs, whose largest is shared.largest. False, for all threads alike, if the block has given
-   *  up. Its earlier writes are visible to all threads that return true. */
+   *  up. Their earlier writes are visible to all threads that return true. */
   template <typename Team>
   GQ_HD bool wait(Team& team, BarrierOf kind, uint32_t word) const {
-    BarrierShared& shared = team.shared().barrier;
-    team.all([](uint32_t) {});  // threads may still read the words loaded last
-    team.all([&](uint32_t thread) {
-      if (thread == 0) shared.largest = shared.differs = shared.left = 0;
-    });
-    const uint32_t call = shared.call;
-    team.each([&](uint32_t thread) {  // no thread waits before all words are stored
-      if (thread < ranks) set_flag(call, kind, thread, team.number(), word);
-    });
-    team.all([&](uint32_t thread) {
-      raise_together(&shared.largest, wait_for_flags(call, kind, thread, word, &shared));
-    });
-    return shared.left == 0;
+    return wait_for(team, kind, word, {0, block_count});
+  }
+
+  /** The same, but waits only for the blocks of this number, one of each rank. */
+  template <typename Team>
+  GQ_HD bool wait_for_same(Team& team, BarrierOf kind, uint32_t word) const {
+    return wait_for(team, kind, word, {team.number(), 1});
   }
 
   /** A barrier after which a rank's blocks go on together or not at all: what the first of them
@@ -90,6 +84,29 @@ struct GridBarrier {
   }
 
  private:
+  /** Blocks of each rank. */
+  struct Blocks {
+    uint32_t first;
+    uint32_t count;
+  };
+
+  template <typename Team>
+  GQ_HD bool wait_for(Team& team, BarrierOf kind, uint32_t word, const Blocks& awaited) const {
+    BarrierShared& shared = team.shared().barrier;
+    team.all([](uint32_t) {});  // threads may still read the words loaded last
+    team.all([&](uint32_t thread) {
+      if (thread == 0) shared.largest = shared.differs = shared.left = 0;
+    });
+    const uint32_t call = shared.call;
+    team.each([&](uint32_t thread) {  // no thread waits before all words are stored
+      if (thread < ranks) set_flag(call, kind, thread, team.number(), word);
+    });
+    team.all([&](uint32_t thread) {
+      raise_together(&shared.largest, wait_for_flags(call, kind, thread, word, awaited, &shared));
+    });
+    return shared.left == 0;
+  }
+
   GQ_HD FusedControl& control() const { return buffers[rank]->control; }
 
   GQ_HD void set_flag(uint32_t call, BarrierOf kind, uint32_t peer, uint32_t block,
@@ -100,14 +117,15 @@ struct GridBarrier {
 
   /** The largest word at the places that are this thread's to look at. */
   GQ_HD uint32_t wait_for_flags(uint32_t call, BarrierOf kind, uint32_t thread, uint32_t own,
-                                BarrierShared* shared) const {
+                                const Blocks& awaited, BarrierShared* shared) const {
     const auto& flags = control().flags[static_cast<uint32_t>(kind)];
     const uint64_t begun_ns = clock_ns();
     uint32_t largest = 0;
-    for (uint32_t number = thread; number < ranks * block_count; number += kThreads) {
-      const uint32_t peer = number / block_count;
+    for (uint32_t number = thread; number < ranks * awaited.count; number += kThreads) {
+      const uint32_t peer = number / awaited.count;
+      const uint32_t block = awaited.first + number % awaited.count;
       uint32_t word = 0;
-      if (!await(call, &flags[peer][number % block_count], begun_ns, &word)) {
+      if (!await(call, &flags[peer][block], begun_ns, &word)) {
         give_up({rank, peer, kind});
         raise(&shared->left, 1);
         break;
@@ -115,7 +133,7 @@ struct GridBarrier {
       if (kind == BarrierOf::codes && word != own) raise(&shared->differs, 1);
       largest = word > largest ? word : largest;
     }
-    if (thread < ranks * block_count) fence_acquire();  // once, for all words that were polled
+    if (thread < ranks * awaited.count) fence_acquire();  // once, for all words that were polled
     return largest;
   }
 

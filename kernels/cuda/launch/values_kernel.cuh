@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(Stage::kThreads, 2)
   using Rotate = Rotation<kBack, Stage::kThreads>;
   __shared__ typename Rotate::Shared shared;
   if (!is_open(gate)) return;
-  const Rotate rotation(shared, signs);
+  Rotate rotation(shared, signs);
   for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
     auto own = stage.begin();
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {

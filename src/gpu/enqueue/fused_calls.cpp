@@ -22,10 +22,12 @@ bool has_fused_moves(const Call& call, const Plan& plan) {
          has_fused_kernel(call.format, plan.coding);
 }
 
-/** No more blocks than have values to quantize: each more is a word that all others wait for. */
-uint32_t blocks_for(uint64_t value_count, uint32_t block_count) {
-  const uint64_t iterations = (value_count + kFusedIterationValues - 1) / kFusedIterationValues;
-  return static_cast<uint32_t>(std::min<uint64_t>(iterations, block_count));
+/** No more blocks than there are tiles: each more is a word that all others wait for. */
+uint32_t blocks_for(const Plan& plan, uint32_t block_count) {
+  const uint64_t shard = shard_value_count(plan.shape, plan.shape.ranks);
+  const uint32_t tile = fused_tile_values(plan.coding);
+  const uint64_t tiles = (shard + tile - 1) / tile * plan.shape.ranks;
+  return static_cast<uint32_t>(std::min<uint64_t>(tiles, block_count));
 }
 
 /** Where the step is does not matter, only which it is: kernels compare that. */
@@ -86,7 +88,7 @@ FusedArgs FusedCalls::arguments_of(const CallOnStream& call, uint32_t block_coun
     const Part shard = part_of(plan.shape, args.ranks, rank);
     args.shards[rank] = {shard.first_value, shard.value_count};
   }
-  args.block_count = blocks_for(own.value_count, block_count);
+  args.block_count = blocks_for(plan, block_count);
   args.request = request_of(call.control, call.disagreement);
   return args;
 }

@@ -104,6 +104,14 @@ class FusedRanks {
   uint64_t timeout_ns_ = UINT64_MAX;
 };
 
+/** Rests of up to a millisecond, others for each seed, block and stage. */
+Delay disorder_of(uint64_t seed) {
+  return [seed](uint32_t block, uint32_t stage) {
+    const uint64_t rest = mix(mix(seed) + 4 * block + stage) % 1000;
+    std::this_thread::sleep_for(std::chrono::microseconds(rest));
+  };
+}
+
 /** One call after the other, without anything between them but what kernels wait for. */
 std::string make_calls(FusedRanks* ranks, const std::vector<Operation>& calls,
                        const std::vector<size_t>& value_counts, bool disorder) {
@@ -122,7 +130,7 @@ std::string make_calls(FusedRanks* ranks, const std::vector<Operation>& calls,
       for (size_t k = 0; k < calls.size(); ++k) {
         const Values& input = calls[k].in_place ? results[k][rank] : inputs[k][rank];
         run_fused_on_threads(ranks->args(calls[k], rank, input, &results[k][rank]),
-                             disorder ? mix(rank * 1000 + k) | 1 : 0);
+                             disorder ? disorder_of(rank * 1000 + k) : nullptr);
       }
     });
   }
@@ -188,6 +196,52 @@ TEST(Fused, AnyBlockOrder_SameBits) {
 TEST(Fused, CallNumbersWrapAround_SameBits) {
   FusedRanks group(3, 2, UINT32_MAX - 4);
   EXPECT_EQ(make_calls(&group, calls_of({"paper-gl8", "paper-ge4"}, 12), {6000, 700}, true), "");
+}
+
+/** Two ranks make a call of 20,001 values, by three blocks each; `held` is what blocks of rank 1 do
+ *  before their stages. */
+std::vector<Values> make_held(FusedRanks* ranks, const Operation& call, const Delay& held) {
+  const auto inputs = gradients(2, 20001, 3);
+  std::vector<Values> results(2, Values(20001, 77.0f));
+  std::thread peer(
+      [&] { run_fused_on_threads(ranks->args(call, 1, inputs[1], &results[1]), held); });
+  run_fused_on_threads(ranks->args(call, 0, inputs[0], &results[0]));
+  peer.join();
+  return results;
+}
+
+/** True once `condition` is; false after some seconds. */
+bool comes(const std::function<bool()>& condition) {
+  const auto end = Clock::now() + std::chrono::seconds(5);
+  while (!condition()) {
+    if (Clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+/** Blocks of other numbers than that of a late one get to the last barrier without it. */
+TEST(Fused, LateBlock_OnlyItsNumberWaits) {
+  const auto expect_others_go_on = [](const char* format, uint32_t late_stage) {
+    FusedRanks group(2, 3);
+    const Operation call = calls_of({format}, 1)[0];
+    const auto is_there = [&](uint32_t block) {
+      const auto& flags = group.buffers(1).control().flags[static_cast<int>(BarrierOf::sums)][0];
+      return __atomic_load_n(&flags[block], __ATOMIC_ACQUIRE) >> 32 == 1;
+    };
+    bool others = false, same = true;
+    const auto results = make_held(&group, call, [&](uint32_t block, uint32_t stage) {
+      if (block != 2 || stage != late_stage) return;
+      others = comes([&] { return is_there(0) && is_there(1); });
+      same = is_there(2);
+    });
+    EXPECT_TRUE(others) << format;
+    EXPECT_FALSE(same) << format;
+    const Values expected = simulate(call, gradients(2, 20001, 3));
+    for (const Values& result : results) EXPECT_EQ(difference(result, expected), "") << format;
+  };
+  expect_others_go_on("paper-gl8", 1);
+  expect_others_go_on("blocks-8", 0);
 }
 
 struct Left {
@@ -301,6 +355,19 @@ TEST(FusedExit, AnyExit_AllBlocksOfARankOrNone) {
   EXPECT_EQ(results[1], Values(9000, 77.0f));
 }
 
+/** Rank 0 gives up because of one block: those whose peers have come write nothing, either. */
+TEST(FusedExit, StuckBlock_NoBlockWrites) {
+  FusedRanks group(2, 3);
+  group.wait_for(100000000);
+  const Operation call = calls_of({"paper-gl8"}, 1)[0];
+  const auto results = make_held(&group, call, [&](uint32_t block, uint32_t stage) {
+    if (block != 2 || stage != 2) return;
+    const uint64_t* const left = &group.buffers(0).control().left;
+    EXPECT_TRUE(comes([&] { return __atomic_load_n(left, __ATOMIC_ACQUIRE) != 0; }));
+  });
+  for (const Values& result : results) EXPECT_EQ(result, Values(20001, 77.0f));
+}
+
 /** A kernel of the rank has left: the next one has the same number, and must not be taken for it.
  */
 TEST(FusedExit, AfterAnExit_LaterCallsExit) {
@@ -332,7 +399,7 @@ std::vector<Values> make_each(FusedRanks* ranks, const std::vector<Operation>& c
   for (uint32_t rank = 0; rank < ranks->size(); ++rank) {
     threads.emplace_back([&, rank] {
       run_fused_on_threads(ranks->args(calls[rank], rank, inputs[rank], &results[rank]),
-                           mix(rank) | 1);
+                           disorder_of(rank));
     });
   }
   for (std::thread& thread : threads) thread.join();

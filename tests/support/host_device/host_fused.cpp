@@ -1,10 +1,11 @@
-// Blocks as threads: what they write and wait for are the memory and atomics of the host. Barriers
-// and the comparison of requests are those of the kernels; the stages between them are a CPU's,
-// made by the first block of each rank.
+// Blocks as threads: what they write and wait for are the memory and atomics of the host. Barriers,
+// tiles and the comparison of requests are those of the kernels; the stages between them are a
+// CPU's.
 #include "tests/support/host_device/host_fused.h"
 
 #include <string.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -13,12 +14,14 @@
 #include "kernels/cuda/fused/fused_request.cuh"
 #include "kernels/cuda/fused/grid_barrier.cuh"
 #include "kernels/cuda/fused/stage_args.h"
+#include "kernels/cuda/fused/tiles.cuh"
 #include "tests/support/host_device/host_stream.h"
 #include "tests/support/inputs.h"
 
 namespace gq::test {
 namespace {
 
+using cuda::FusedTile;
 using cuda::GridBarrier;
 using cuda::Request;
 
@@ -29,7 +32,7 @@ struct HostShared {
 /** The threads of a block run one at a time: one passes a barrier when all have reached it. */
 class HostTeam {
  public:
-  HostTeam(uint32_t number, uint64_t disorder) : number_(number), disorder_(disorder) {
+  HostTeam(uint32_t number, const Delay& delay) : number_(number), delay_(delay) {
     memset(&shared_, 0xCA, sizeof shared_);  // nothing may rely on what is in it
   }
 
@@ -45,90 +48,132 @@ class HostTeam {
     each(step);
   }
 
-  /** By one block of each rank, not before any order of the blocks is possible. */
+  /** What the block does before a barrier, or after the last one. */
   template <typename Stage>
   void run(Stage stage) {
-    if (disorder_ != 0) {
-      disorder_ = mix(disorder_ + number_);
-      std::this_thread::sleep_for(std::chrono::microseconds(disorder_ % 1000));
-    }
-    if (number_ == 0) stage();
+    if (delay_) delay_(number_, stage_number_++);
+    stage();
   }
 
  private:
   const uint32_t number_;
-  uint64_t disorder_;
+  const Delay& delay_;
+  uint32_t stage_number_ = 0;
   HostShared shared_;
 };
 
-/** The stages of one rank, on a CPU. */
+/** The stages of one block of a rank, on a CPU: tile by tile, as it has them in the kernel. */
 class HostStages {
  public:
-  HostStages(const FusedArgs& args, const Request& request) : args_(args), site_(args.random) {
+  HostStages(const FusedArgs& args, const Request& request, uint32_t block)
+      : args_(args), tiles_(args), block_(block), site_(args.random) {
     site_.step = request.step_now();
     site_.index = request.index_now();
     site_.step_at = nullptr;
   }
 
-  /** The one norm's pattern; those of blocks stay in the rank's memory, and are 0 here. */
+  /** The part of the one norm, as a pattern; those of blocks stay in the rank's memory. */
   uint32_t norm() const {
-    NormArgs args = cuda::norm_args(args_);
     uint32_t largest = 0;
-    if (!has_blocks()) args.out = &largest;
-    (void)cpu().norm(args);
+    each_tile([&](const FusedTile& tile) {
+      NormArgs args = cuda::norm_args(args_);
+      uint32_t here = 0;
+      args.range = range_of(tile);
+      args.values = values_of(args.values, tile);
+      args.out = has_blocks() ? static_cast<void*>(own().norms + first_block(tile)) : &here;
+      (void)cpu().norm(args);
+      largest = std::max(largest, here);
+    });
     return largest;
   }
   void quantize(float norm) const {
-    QuantizeArgs args = cuda::quantize_args(args_);
-    args.random = site_;
-    if (has_blocks()) {
-      merge_norms();
-    } else {
-      args.norms = {&norm};
-    }
-    (void)cpu().quantize(args);
+    each_tile([&](const FusedTile& tile) {
+      QuantizeArgs args = cuda::quantize_args(args_);
+      args.random = site_;
+      args.range = range_of(tile);
+      args.values = values_of(args.values, tile);
+      args.words += first_word(tile);
+      if (has_blocks()) merge_norms(tile);
+      args.norms = norms_of(&norm, own().merged, tile);
+      (void)cpu().quantize(args);
+    });
   }
   void reduce_many(float norm) const {
-    const cuda::FusedSums sums(args_);
-    ReduceManyArgs args = sums.args;
-    args.words = sums.operands;
-    args.random = site_;
-    args.random.hop = 1;
-    if (!has_blocks()) args.norms = {&norm};
-    (void)cpu().reduce_many(args);
+    const uint32_t rank = args_.random.rank;
+    for (uint32_t number = tiles_.first_in_shard(block_, rank); number < tiles_.per_shard;
+         number += tiles_.blocks) {
+      const FusedTile tile = tiles_.at(rank * tiles_.per_shard + number);
+      if (tile.value_count == 0) continue;
+      const cuda::FusedSums sums(args_);
+      const uint32_t* operands[kFusedRanksMax];
+      for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
+        operands[peer] = args_.buffers[peer]->words + first_word(tile);
+      }
+      ReduceManyArgs args = sums.args;
+      args.range = range_of(tile);
+      args.words = operands;
+      args.random = site_;
+      args.random.hop = 1;
+      args.norms = norms_of(&norm, own().merged, tile);
+      args.out_words = own().words + first_word(tile);
+      if (has_blocks()) args.out_scales = own().scales + first_block(tile);
+      (void)cpu().reduce_many(args);
+    }
   }
-  /** All shards, whose sums their owners have. */
+  /** Of all shards, whose sums their owners have. */
   void dequantize(float norm) const {
-    for (uint32_t owner = 0; owner < args_.ranks; ++owner) {
-      const FusedShard& shard = args_.shards[owner];
-      const FusedBuffers& buffers = *args_.buffers[owner];
+    each_tile([&](const FusedTile& tile) {
+      const FusedBuffers& buffers = *args_.buffers[tile.owner];
       DequantizeArgs args = cuda::dequantize_args(args_);
       args.random = site_;
-      args.range = {shard.first_value, static_cast<size_t>(shard.value_count)};
-      args.words = buffers.words + shard.first_value / codes_per_word(args_.coding.bits);
-      const size_t first_byte = shard.first_value * dtype_size_bytes(args.dtype);
-      args.values = static_cast<char*>(args.values) + first_byte;
-      args.scales = {&norm};
-      if (has_blocks()) {
-        args.scales = {nullptr, buffers.scales + shard.first_value / args_.coding.block};
-      }
+      args.range = range_of(tile);
+      args.words = buffers.words + first_word(tile);
+      args.values = const_cast<void*>(values_of(args.values, tile));
+      args.scales = norms_of(&norm, buffers.scales, tile);
       (void)cpu().dequantize(args);
-    }
+    });
   }
 
  private:
   static const Stages& cpu() { return *cpu_stages_named("scalar"); }
+  FusedBuffers& own() const { return *args_.buffers[args_.random.rank]; }
   bool has_blocks() const { return args_.coding.block > 0; }
-  void merge_norms() const {
-    uint16_t* const merged = args_.buffers[args_.random.rank]->merged;
-    const size_t count = norm_count(args_.coding.block, false, args_.value_count);
+
+  template <typename Each>
+  void each_tile(Each each) const {
+    tiles_.each(block_, args_.random.rank, [&](const FusedTile& tile) {
+      if (tile.value_count > 0) each(tile);
+    });
+  }
+  static Range range_of(const FusedTile& tile) {
+    return {tile.first_value, static_cast<size_t>(tile.value_count)};
+  }
+  const void* values_of(const void* values, const FusedTile& tile) const {
+    return static_cast<const char*>(values) + tile.first_value * dtype_size_bytes(args_.dtype);
+  }
+  uint64_t first_word(const FusedTile& tile) const {
+    return tile.first_value / codes_per_word(args_.coding.bits);
+  }
+  uint64_t first_block(const FusedTile& tile) const {
+    return tile.first_value / args_.coding.block;
+  }
+  NormView norms_of(const float* one, const uint16_t* blocks, const FusedTile& tile) const {
+    if (!has_blocks()) return {one};
+    return {nullptr, blocks + first_block(tile)};
+  }
+  void merge_norms(const FusedTile& tile) const {
+    uint16_t* const merged = own().merged + first_block(tile);
+    const size_t count = norm_count(args_.coding.block, false, tile.value_count);
     memset(merged, 0, count * sizeof *merged);
     for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
-      (void)cpu().merge_norms({count, args_.buffers[peer]->norms, merged, nullptr});
+      const uint16_t* const norms = args_.buffers[peer]->norms + first_block(tile);
+      (void)cpu().merge_norms({count, norms, merged, nullptr});
     }
   }
 
   const FusedArgs& args_;
+  const cuda::FusedTiles tiles_;
+  const uint32_t block_;
   RandomSite site_;
 };
 
@@ -148,22 +193,26 @@ bool begin(const FusedArgs& args, const GridBarrier& barrier, const Request& req
 void run_block(const FusedArgs& args, HostTeam& team) {
   const GridBarrier barrier(args);
   const Request request(args);
-  const HostStages stages(args, request);
+  const HostStages stages(args, request, team.number());
   if (!begin(args, barrier, request, team)) return;
   uint32_t peak = 0;
   team.run([&] { peak = stages.norm(); });
-  if (!barrier.wait(team, BarrierOf::norms, peak)) return;
+  const bool has_blocks = args.coding.block > 0;
+  if (has_blocks ? !barrier.wait_for_same(team, BarrierOf::norms, 0)
+                 : !barrier.wait(team, BarrierOf::norms, peak)) {
+    return;
+  }
   const float norm = float_from_bits(team.shared().barrier.largest);
-  barrier.count(team);
   team.run([&] { stages.quantize(norm); });
-  if (!barrier.wait(team, BarrierOf::codes, request.digest())) return;
+  if (!barrier.wait_for_same(team, BarrierOf::codes, request.digest())) return;
   const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
   team.run([&] {
     if (agreed) return stages.reduce_many(norm);
-    request.report_difference(barrier.buffers, barrier.ranks);
+    if (team.number() == 0) request.report_difference(barrier.buffers, barrier.ranks);
   });
-  if (!barrier.wait_as_one(team, BarrierOf::sums) || !agreed) return;
-  team.run([&] { stages.dequantize(norm); });
+  if (!barrier.wait_as_one(team, BarrierOf::sums)) return;
+  barrier.count(team);
+  if (agreed) team.run([&] { stages.dequantize(norm); });
 }
 
 std::atomic<uint32_t> blocks_there{kFusedBlocks};
@@ -190,11 +239,11 @@ uint32_t queues() { return queues_there; }
 
 }  // namespace
 
-void run_fused_on_threads(const FusedArgs& args, uint64_t disorder) {
+void run_fused_on_threads(const FusedArgs& args, const Delay& delay) {
   std::vector<std::thread> blocks;
   for (uint32_t number = 0; number < args.block_count; ++number) {
     blocks.emplace_back([&, number] {
-      HostTeam team(number, disorder);
+      HostTeam team(number, delay);
       run_block(args, team);
     });
   }

@@ -3,13 +3,17 @@
 #ifndef GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_FUSED_H
 #define GQ_TESTS_SUPPORT_HOST_DEVICE_HOST_FUSED_H
 
+#include <functional>
+
 #include "kernels/fused.h"
 
 namespace gq::test {
 
-/** Returns when all blocks have ended. With `disorder` not 0 each rests for some time, up to a
- *  millisecond, before each of its stages, another one for each number. */
-void run_fused_on_threads(const FusedArgs& args, uint64_t disorder = 0);
+/** What a block does before its stages, which are 0 (norms) to 3 (values); may be null. */
+using Delay = std::function<void(uint32_t block, uint32_t stage)>;
+
+/** Returns when all blocks have ended. */
+void run_fused_on_threads(const FusedArgs& args, const Delay& delay = nullptr);
 
 /** The same on a stream of the device that tests have. */
 const FusedStages& host_fused_stages();
