@@ -36,9 +36,15 @@ GQ_HD float rotation_in(float value, uint32_t sign, uint32_t length) {
   return float_from_bits(float_bits(value * rotation_shrink(length)) ^ sign);
 }
 
+/** What sums are multiplied with on the way back: 1 / (length rotation_shrink(length)). */
+GQ_HD float rotation_grow(uint32_t length) {
+  if (length == kRotationValues) return 1;
+  return length == kRotationValuesMin ? 4 : 2;
+}
+
 /** What a sum leaves them as on the way back. */
 GQ_HD float rotation_out(float sum, uint32_t sign, uint32_t length) {
-  const float grow = 1 / (static_cast<float>(length) * rotation_shrink(length));
+  const float grow = rotation_grow(length);
 #if defined(__CUDA_ARCH__)
   // The same in fewer instructions: grow is a power of two, and NaN of an operation 0x7fffffff.
   const float out = __fmaf_rn(sum, float_from_bits(float_bits(grow) ^ sign), 0.0f);
@@ -48,17 +54,20 @@ GQ_HD float rotation_out(float sum, uint32_t sign, uint32_t length) {
 #endif
 }
 
+/** Of `count` values, pairs that are `distance` apart become sums and differences. */
+GQ_HD void add_pairs(float* value, uint32_t count, uint32_t distance) {
+  for (uint32_t k = 0; k < count; ++k) {
+    if ((k & distance) != 0) continue;
+    const float a = value[k], b = value[k + distance];
+    value[k] = a + b;
+    value[k + distance] = a - b;
+  }
+}
+
 /** The product of the Hadamard matrix with `length` values, a power of two: log2 of that many
  *  stages. */
 GQ_HD void hadamard(float* value, uint32_t length) {
-  for (uint32_t distance = 1; distance < length; distance *= 2) {
-    for (uint32_t k = 0; k < length; ++k) {
-      if ((k & distance) != 0) continue;
-      const float a = value[k], b = value[k + distance];
-      value[k] = a + b;
-      value[k + distance] = a - b;
-    }
-  }
+  for (uint32_t distance = 1; distance < length; distance *= 2) add_pairs(value, length, distance);
 }
 
 }  // namespace gq

@@ -1,18 +1,17 @@
 // The randomised Hadamard rotation (docs/FORMAT.md, section 12) by the threads of a block, sixteen
-// values each: distances 1..8 are among a thread's own values, 16..256 among the lanes of a warp,
-// and 512 between two warps.
+// values each.
 #ifndef GQ_KERNELS_CUDA_ROTATE_CUH
 #define GQ_KERNELS_CUDA_ROTATE_CUH
 
 #include "kernels/codec/rotate.h"
-#include "kernels/cuda/launch/access.cuh"
 #include "kernels/cuda/keyed_stream.cuh"
+#include "kernels/cuda/launch/access.cuh"
 
 namespace gq::cuda {
 
 /** The length of the rotation that has value `position`, where `codes` (a multiple of 128) are left
  *  from position 0 on. */
-__device__ __forceinline__ uint32_t rotation_length_at(uint32_t position, uint64_t codes) {
+GQ_DEVICE uint32_t rotation_length_at(uint32_t position, uint64_t codes) {
   if (codes >= kRotationValues) return kRotationValues;
   uint32_t first = 0, length = rotation_length(codes);
   while (position >= first + length && first + length < codes) {
@@ -22,103 +21,142 @@ __device__ __forceinline__ uint32_t rotation_length_at(uint32_t position, uint64
   return length;
 }
 
-/** The rotation of a block's threads, or back. What is shared lies so that neighbouring threads are
- *  in neighbouring banks. */
+/** Where a value of a rotation is in shared memory, in words. Some are left out, so that the lanes
+ *  of a warp are in different banks in each layout of a Rotation. */
+GQ_HD constexpr uint32_t shared_place(uint32_t value) {
+  return value + value / 32 * 4 + value / 256 * 16;
+}
+
+/** The rotation of a block's threads, or back. A thread adds values in three layouts, which have all
+ *  values of the distances that are their turn: sixteen that follow each other (1 to 8), every
+ *  sixteenth of 256 (16 to 128), and four of each 256 (256 and 512). From one layout to the next
+ *  they go through shared memory, where a thread writes to the places that it has read. */
 template <bool kBack, uint32_t kThreads>
 class Rotation {
  public:
   static constexpr uint32_t kRotationThreads = kRotationValues / kThreadValues;
+  static constexpr uint32_t kCount = kThreads / kRotationThreads;  ///< rotations at once
+
   struct Shared {
-    float value[kThreadValues][kThreads];
+    alignas(16) float value[kCount][shared_place(kRotationValues)];
+    /** Words of signs, in this run and in the last one. */
+    alignas(16) uint32_t signs[2][kThreads * kThreadValues / kSignsPerWord];
   };
 
-  __device__ __forceinline__ Rotation(Shared& shared, const KeyedStream& signs)
-      : shared_(shared), signs_(signs) {}
+  GQ_DEVICE Rotation(Shared& shared, const KeyedStream& signs) : shared_(shared), signs_(signs) {}
 
   /** All threads of the block come here. first_value: of the range in the call; offset: of the
    *  thread's first value in the range, which has code_count codes. */
-  __device__ __forceinline__ void run(uint64_t first_value, uint64_t offset, uint64_t code_count,
-                                      float (&value)[kThreadValues]) const {
+  GQ_DEVICE void run(uint64_t first_value, uint64_t offset, uint64_t code_count,
+                     float (&value)[kThreadValues]) {
     const uint32_t position = threadIdx.x % kRotationThreads * kThreadValues;
     const uint64_t first = offset - position;
     const uint64_t codes = first < code_count ? code_count - first : 0;
-    const uint64_t number = first_value + offset;
-    const uint32_t signs = sign_word(number) >> (number % kSignsPerWord);
-    uint32_t length = kRotationValues;
-    if (__ballot_sync(~0u, codes >= kRotationValues) == ~0u) {
-      rotate_in_warp<true>(signs, length, value);
-    } else {
-      length = rotation_length_at(position, codes);
-      rotate_in_warp<false>(signs, length, value);
-    }
-    exchange_warps(length, value);
-    if constexpr (kBack) {
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        value[e] = rotation_out(value[e], rotation_sign(signs, e), length);
-      }
-    }
-  }
-
- private:
-  /** kWhole: the length is kRotationValues, for all lanes of the warp. */
-  template <bool kWhole>
-  __device__ __forceinline__ static void rotate_in_warp(uint32_t signs, uint32_t length,
-                                                        float (&value)[kThreadValues]) {
+    const uint32_t length =
+        codes >= kRotationValues ? kRotationValues : rotation_length_at(position, codes);
+    draw_signs(first_value + offset - threadIdx.x * kThreadValues);
     if constexpr (!kBack) {
+      __syncthreads();  // signs are there
+      const uint32_t signs = own_signs();
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
         value[e] = rotation_in(value[e], rotation_sign(signs, e), length);
       }
     }
-    hadamard(value, kThreadValues);
-    exchange_lanes<kWhole>(length, value);
-  }
-
-  /** Of a pair the first becomes the sum, the second, whose sign is -1, the difference: one
-   *  instruction with the bits of two, as the product is exact. */
-  __device__ __forceinline__ static float sum(float sign, float own, float other) {
-    return __fmaf_rn(own, sign, other);
-  }
-  /** Of this thread, where pairs are so many threads apart. */
-  __device__ __forceinline__ static float sign_at(uint32_t distance) {
-    return (threadIdx.x & distance) != 0 ? -1.0f : 1.0f;
-  }
-
-  template <bool kWhole>
-  __device__ __forceinline__ static void exchange_lanes(uint32_t length,
-                                                        float (&value)[kThreadValues]) {
-    GQ_UNROLL for (uint32_t distance = 1; distance < kWarpThreads; distance *= 2) {
-      const float sign = sign_at(distance);
-      const bool takes_part = kWhole || distance * kThreadValues < length;
+    add_all(codes, value);
+    if constexpr (kBack) {
+      const uint32_t signs = own_signs();
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        const float other = __shfl_xor_sync(~0u, value[e], distance);
-        if (takes_part) value[e] = sum(sign, value[e], other);
+        value[e] = rotation_out(value[e], rotation_sign(signs, e), length);
       }
     }
+    run_ += 1;
   }
 
-  __device__ __forceinline__ void exchange_warps(uint32_t length,
-                                                 float (&value)[kThreadValues]) const {
-    __syncthreads();  // threads may still read what was exchanged last
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) shared_.value[e][threadIdx.x] = value[e];
-    __syncthreads();
-    if (length < kRotationValues) return;
-    const float sign = sign_at(kWarpThreads);
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      value[e] = sum(sign, value[e], shared_.value[e][threadIdx.x ^ kWarpThreads]);
+ private:
+  using Values = float[kThreadValues];
+
+  /** A layout in shared memory: runs of kRun values, kApart values apart. */
+  template <uint32_t kRun, uint32_t kApart>
+  struct Layout {
+    float* first;
+
+    GQ_DEVICE float* run(uint32_t number) const { return first + shared_place(number * kApart); }
+    GQ_DEVICE void store(const Values& value) const {
+      GQ_UNROLL for (uint32_t n = 0; n < kThreadValues / kRun; ++n) {
+        if constexpr (kRun == 4) {
+          Vector<4> vector;
+          GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) vector.word[k] = float_bits(value[4 * n + k]);
+          store_shared_vector(run(n), vector);
+        } else {
+          *run(n) = value[n];
+        }
+      }
     }
+    GQ_DEVICE void load(Values& value) const {
+      GQ_UNROLL for (uint32_t n = 0; n < kThreadValues / kRun; ++n) {
+        if constexpr (kRun == 4) {
+          const Vector<4> vector = load_vector<4>(run(n));
+          GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+            value[4 * n + k] = float_from_bits(vector.word[k]);
+          }
+        } else {
+          value[n] = *run(n);
+        }
+      }
+    }
+  };
+
+  /** codes: from the first value of the rotation on. Shorter rotations are the largest powers of two
+   *  that fit: pairs `distance` apart are added where 2 * distance values are left whole. */
+  GQ_DEVICE void add_all(uint64_t codes, Values& value) const {
+    const uint32_t thread = threadIdx.x % kRotationThreads;
+    float* const shared = shared_.value[threadIdx.x / kRotationThreads];
+    const uint32_t chunk = thread / kThreadValues;
+    const Layout<4, 4> neighbours{shared + shared_place(thread * kThreadValues)};
+    const Layout<1, 16> sixteenths{shared + shared_place(chunk * 256 + thread % kThreadValues)};
+    const Layout<4, 256> quarters{shared + shared_place(thread * 4)};
+
+    hadamard(value, kThreadValues);
+    neighbours.store(value);
+    __syncthreads();
+    sixteenths.load(value);
+    hadamard(value, 8);
+    hadamard(value + 8, 8);
+    if ((chunk + 1) * 256 <= codes) add_pairs(value, kThreadValues, 8);
+    sixteenths.store(value);
+    __syncthreads();
+    quarters.load(value);
+    if (codes >= 512) add_pairs(value, 8, 4);
+    if (codes >= kRotationValues) {
+      add_pairs(value + 8, 8, 4);
+      add_pairs(value, kThreadValues, 8);
+    }
+    quarters.store(value);
+    __syncthreads();
+    neighbours.load(value);
   }
 
-  /** The word with the signs of a thread's values. */
-  __device__ __forceinline__ uint32_t sign_word(uint64_t value) const {
-    const PhiloxBlock block = random_group(signs_, value / kSignGroupValues);
-    const uint32_t number = static_cast<uint32_t>(value / kSignsPerWord) % 4;
-    const uint32_t low = number & 1 ? block.word[1] : block.word[0];
-    const uint32_t high = number & 1 ? block.word[3] : block.word[2];
-    return number & 2 ? high : low;
+  /** The signs of all values of the block, of which `first` is the first, by one warp: another one
+   *  in each run. */
+  GQ_DEVICE void draw_signs(uint64_t first) {
+    constexpr uint32_t kGroups = kThreads * kThreadValues / kSignGroupValues;
+    static_assert(kGroups <= 32, "of one warp");
+    const uint32_t lane = threadIdx.x % kWarpThreads;
+    if (threadIdx.x / kWarpThreads != run_ % (kThreads / kWarpThreads) || lane >= kGroups) return;
+    const PhiloxBlock drawn = random_group(signs_, first / kSignGroupValues + lane);
+    const uint32_t* const word = drawn.word;
+    store_vector(&shared_.signs[run_ % 2][4 * lane],
+                 Vector<4>{{word[0], word[1], word[2], word[3]}});
+  }
+  /** Of the thread's values, from bit 0 on. */
+  GQ_DEVICE uint32_t own_signs() const {
+    const uint32_t position = threadIdx.x * kThreadValues;
+    return shared_.signs[run_ % 2][position / kSignsPerWord] >> (position % kSignsPerWord);
   }
 
   Shared& shared_;
   const KeyedStream& signs_;
+  uint32_t run_ = 0;
 };
 
 }  // namespace gq::cuda

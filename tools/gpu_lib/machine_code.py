@@ -13,7 +13,7 @@ INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
 
 # Pipes by opcode, as far as throughput tables of the CUDA programming guide tell them apart.
 _PIPES = (("fma", re.compile(r"FFMA|FMUL|FADD|IMAD|HFMA")),
-          ("memory", re.compile(r"LD|ST|ATOM|RED")),
+          ("memory", re.compile(r"LD|ST|ATOM|RED|SHFL")),
           ("slow", re.compile(r"MUFU|FLO|POPC|F2F|F2I|I2F|DMUL|DADD|DFMA")),
           ("control", re.compile(r"BRA|BSSY|BSYNC|EXIT|WARPSYNC|R2UR|U[A-Z]|S2|CS2R|BAR")))
 _GUARD = re.compile(r"^@!?U?P\w+\s+")
@@ -59,6 +59,13 @@ def pipe_of(instruction):
         if pattern.match(opcode):
             return name
     return "alu"
+
+
+def cost_of(instruction):
+    """What an instruction counts for on its pipe: memory moves a word of each lane at a time."""
+    if pipe_of(instruction) != "memory":
+        return 1
+    return max(1, _width_bytes(_GUARD.sub("", instruction)) // 4)
 
 
 def registers_in(report):

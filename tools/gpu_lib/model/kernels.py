@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpu_lib.machine_code import (
     bytes_under_way,
+    cost_of,
     functions,
     instructions,
     pipe_of,
@@ -30,7 +31,7 @@ class Code:
     registers: int
     shared_bytes: int
     bytes_under_way: int  #: of a thread's loads
-    pipes: dict  #: share of its instructions by pipe
+    pipes: dict  #: what its instructions cost each pipe, by their number
     growth: float  #: machine instructions for each of PTX
 
 
@@ -100,7 +101,9 @@ def _codes_in(path, cubin, entries, wanted):
         if name not in wanted:
             continue
         made = instructions(lines)
-        pipes = Counter(map(pipe_of, made))
+        pipes = Counter()
+        for instruction in made:
+            pipes[pipe_of(instruction)] += cost_of(instruction)
         threads = re.search(r"\.maxntid (\d+)", entries[name])
         found[name] = Code(
             threads=int(threads.group(1)) if threads else 256, registers=registers[name],

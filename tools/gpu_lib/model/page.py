@@ -33,7 +33,7 @@ A stage takes the longest of three times.
   from the machine code for sm_90;
 - *issue*: the instructions that its warps execute, counted in PTX where its kernels are executed
   and multiplied by how many of the machine a kernel has for each, by the busiest pipe or the issue
-  of 4 a cycle.
+  of 4 a cycle. Accesses of memory, shared memory and other lanes count for each word of a lane.
 
 Times are nanoseconds for 1,000 values, *all* the longest of the three. *share* is of the copy's
 bandwidth, for the bytes that the stage has to move; *target* is what gpu_perf asks for. Values are
