@@ -85,8 +85,13 @@ class ConfigStruct(ctypes.Structure):
         ("device_step", c_void_p),
     ]
 
-    def __init__(self, schedule: int = 0, step_source: int = 0, step: int = 0, index: int = 0):
-        super().__init__(ctypes.sizeof(ConfigStruct), schedule, step_source, step, index, None)
+    def __init__(
+        self, schedule: int = 0, step_source: int = 0, step: int = 0, index: int = 0,
+        device_step: int | None = None,
+    ):
+        size_bytes = ctypes.sizeof(ConfigStruct)
+        super().__init__(size_bytes, schedule, step_source, step, index, device_step)
+        self.kept: Any = None  #: owns the memory at device_step
 
 
 class SiteStruct(ctypes.Structure):

@@ -151,7 +151,7 @@ class Communicator(
         return request
 
     def _refuse(
-        self, error: Exception, step: int | None, x: Any = None, stream: Any = None
+        self, error: Exception, step: Any, x: Any = None, stream: Any = None
     ) -> None:
         """Takes the place of a call that this rank has refused: the other ranks get RemoteError at
         once instead of waiting. The counter advances where theirs do."""

@@ -1,5 +1,6 @@
 """The device of threads as a package of arrays: what CuPy is on a GPU, as far as tests need it."""
 
+import contextlib
 import ctypes
 import os
 import threading
@@ -11,7 +12,7 @@ from gqsgd import _abi
 
 _library = ctypes.CDLL(os.environ["GQSGD_LIBRARY"])
 _nccl = ctypes.CDLL(os.environ["GQSGD_NCCL_LIBRARY"])
-for _name in ("allocate", "default_stream", "make_stream", "handle"):
+for _name in ("allocate", "default_stream", "make_stream", "handle", "begin_capture"):
     getattr(_library, f"threads_{_name}").restype = ctypes.c_void_p
 _nccl.stand_in_default_stream(ctypes.c_void_p(_library.threads_default_stream()))
 
@@ -44,8 +45,39 @@ class Stream:
         _library.threads_copy(self.pointer, ctypes.c_void_p(to.host.ctypes.data),
                               ctypes.c_void_p(values.ctypes.data), ctypes.c_size_t(values.nbytes))
 
+    def add(self, numbers, addend):
+        """Adds to an array of int64 when the stream gets there, as a kernel of the program does."""
+        assert numbers.dtype == np.int64
+        _library.threads_add(self.pointer, ctypes.c_void_p(numbers.ctypes.data),
+                             ctypes.c_size_t(numbers.size), ctypes.c_int64(addend))
+
     def wait_stream(self, other):
         _library.threads_order(self.pointer, other.pointer)
+
+    def is_capturing(self):
+        return bool(_library.threads_is_capturing(self.pointer))
+
+
+class Graph:
+    """A graph of what this thread enqueues on a stream inside `with graph.capture(stream)`, and on
+    streams that wait for it; `replay` executes it."""
+
+    def __init__(self):
+        self.pointer = None
+
+    @contextlib.contextmanager
+    def capture(self, stream):
+        self.pointer = ctypes.c_void_p(_library.threads_begin_capture(stream.pointer))
+        weakref.finalize(self, _library.threads_end_graph, self.pointer)
+        is_whole = False
+        try:
+            yield
+        finally:
+            is_whole = _library.threads_end_capture(self.pointer, stream.pointer)
+        assert is_whole, "work of another stream has not come back"
+
+    def replay(self, stream):
+        _library.threads_replay(self.pointer, stream.pointer)
 
 
 class Array:

@@ -12,6 +12,7 @@ from ..arguments import config, number_of
 from ..arrays import read_view
 from ..memory import View, memory_of
 from ..quantizer import Quantizer, handle_of
+from .call_config import call_config
 from .request import Request
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class ArrayCollectives:
         op: str = ...,
         schedule: str = ...,
         out: _Values | None = ...,
-        step: int | None = ...,
+        step: Any = ...,
         index: int = ...,
         stream: Any = ...,
     ) -> _Values: ...
@@ -46,7 +47,7 @@ class ArrayCollectives:
         op: str = ...,
         schedule: str = ...,
         out: Any = ...,
-        step: int | None = ...,
+        step: Any = ...,
         index: int = ...,
         stream: Any = ...,
     ) -> Any: ...
@@ -58,7 +59,7 @@ class ArrayCollectives:
         op: str = "mean",
         schedule: str = "auto",
         out: Any = None,
-        step: int | None = None,
+        step: Any = None,
         index: int = 0,
         stream: Any = None,
     ) -> Any:
@@ -78,7 +79,10 @@ class ArrayCollectives:
             that does not overlap it. Returned if given; otherwise a new tensor for a tensor, a new
             array for everything else.
         step, index: random key of this call, with seed and stream_id; equal on all ranks, below
-            2^32 and 2^16. Without a step the communicator's counter is used, and index 0.
+            2^32 and 2^16. Without a step the communicator's counter is used, and index 0. On a GPU
+            the step may be an array there, of one int64 or uint64, step + index * 2**32, or of two
+            uint32, step and index: read when the stream gets to the call, and the call's until
+            then; by a CUDA graph at each replay. Give no index then.
         stream: on a GPU, where the call is enqueued: a number, torch.cuda.Stream, CuPy's, or what
             has __cuda_stream__; None is the current one of the package that `x` is of.
 
@@ -102,7 +106,7 @@ class ArrayCollectives:
         op: str = "mean",
         schedule: str = "auto",
         out: Any = None,
-        step: int | None = None,
+        step: Any = None,
         index: int = 0,
         stream: Any = None,
     ) -> Request:
@@ -115,7 +119,7 @@ class ArrayCollectives:
         raised here or by `wait`, all others by `wait`.
         """
         send, recv, arguments = _prepared(self, x, q, op, schedule, out, step, index, stream)
-        return self._start("gqsgd_allreduce_start", arguments, (send, recv), recv.owner)
+        return self._start("gqsgd_allreduce_start", arguments, (send, recv, arguments), recv.owner)
 
     def measured_error(
         self: Communicator,
@@ -151,15 +155,16 @@ def _prepared(
     op: str,
     schedule: str,
     out: Any,
-    step: int | None,
+    step: Any,
     index: int,
     stream: Any,
 ) -> tuple[View, View, tuple[Any, ...]]:
     """What an allreduce reads, what it writes, and its arguments in C. What is refused here is
     refused on all ranks."""
     try:
-        number, settings = number_of("op", op, _abi.OPS), config(schedule, step, index)
-        quantizer, memory = handle_of(q), memory_of(x, stream)
+        number, quantizer = number_of("op", op, _abi.OPS), handle_of(q)
+        memory = memory_of(x, stream)
+        settings = call_config(schedule, step, index, memory.stream, x)
         send = memory.values(x, "x")
         recv = memory.result(out, send)
     except Exception as error:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import _abi
-from ..arguments import config, integer, number_of
+from ..arguments import integer, number_of
 from ..errors import InvalidArgument
 from ..memory import memory_of
 from ..quantizer import Quantizer, handle_of
 from .array_list import ArrayList
+from .call_config import call_config
 from .request import Request
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class SegmentCollectives:
         op: str = "mean",
         schedule: str = "auto",
         out: Sequence[Any] | None = None,
-        step: int | None = None,
+        step: Any = None,
         index: int = 0,
         stream: Any = None,
     ) -> list[Any]:
@@ -57,7 +58,7 @@ class SegmentCollectives:
         op: str = "mean",
         schedule: str = "auto",
         out: Sequence[Any] | None = None,
-        step: int | None = None,
+        step: Any = None,
         index: int = 0,
         stream: Any = None,
     ) -> Request:
@@ -74,7 +75,7 @@ class SegmentCollectives:
         counts: Sequence[int] | None = None,
         op: str = "mean",
         out: Any = None,
-        step: int | None = None,
+        step: Any = None,
         index: int = 0,
         stream: Any = None,
     ) -> Any:
@@ -98,7 +99,7 @@ class SegmentCollectives:
         counts: Sequence[int] | None = None,
         op: str = "mean",
         out: Any = None,
-        step: int | None = None,
+        step: Any = None,
         index: int = 0,
         stream: Any = None,
     ) -> Request:
@@ -112,7 +113,7 @@ class SegmentCollectives:
         q: Quantizer,
         counts: Sequence[int] | None = None,
         out: Any = None,
-        step: int | None = None,
+        step: Any = None,
         index: int = 0,
         stream: Any = None,
     ) -> Any:
@@ -133,7 +134,7 @@ class SegmentCollectives:
         q: Quantizer,
         counts: Sequence[int] | None = None,
         out: Any = None,
-        step: int | None = None,
+        step: Any = None,
         index: int = 0,
         stream: Any = None,
     ) -> Request:
@@ -142,7 +143,7 @@ class SegmentCollectives:
         return _start(self, "gqsgd_allgather_start", prepared)
 
 
-def _prepared(comm: Communicator, prepare: Any, step: int | None, *given: Any) -> _Prepared:
+def _prepared(comm: Communicator, prepare: Any, step: Any, *given: Any) -> _Prepared:
     """What one of the functions below makes of the arguments, or its refusal, which all ranks
     get."""
     try:
@@ -171,13 +172,14 @@ def _many(
     op: str,
     schedule: str,
     out: Sequence[Any] | None,
-    step: int | None,
+    step: Any,
     index: int,
     stream: Any,
 ) -> _Prepared:
-    number, settings = number_of("op", op, _abi.OPS), config(schedule, step, index)
+    number = number_of("op", op, _abi.OPS)
     send = arrays if isinstance(arrays, ArrayList) else ArrayList(arrays, stream)
-    recv, addresses = send.results(out), send.addresses()
+    recv, addresses, enqueued_on = send.results(out), send.addresses(), send.stream_number(stream)
+    settings = call_config(schedule, step, index, enqueued_on, send[0] if len(send) else None)
     arguments = (
         handle_of(q),
         addresses,
@@ -187,9 +189,9 @@ def _many(
         send.dtype_number(),
         number,
         settings,
-        send.stream_number(stream),
+        enqueued_on,
     )
-    return recv.result(), arguments, (send, recv)
+    return recv.result(), arguments, (send, recv, settings)
 
 
 def _scatter(
@@ -199,12 +201,13 @@ def _scatter(
     counts: Sequence[int] | None,
     op: str,
     out: Any,
-    step: int | None,
+    step: Any,
     index: int,
     stream: Any,
 ) -> _Prepared:
-    number, settings = number_of("op", op, _abi.OPS), config("auto", step, index)
-    memory, quantizer = memory_of(x, stream), handle_of(q)
+    number, quantizer = number_of("op", op, _abi.OPS), handle_of(q)
+    memory = memory_of(x, stream)
+    settings = call_config("auto", step, index, memory.stream, x)
     send = memory.values(x, "x")
     if counts is None:
         base, longer = divmod(send.count, comm.size)
@@ -214,7 +217,7 @@ def _scatter(
         raise InvalidArgument(f"counts add up to {sum(sizes)}, x has {send.count} values")
     recv = memory.slice(out, send, sizes[comm.rank])
     pointers = quantizer, send.address, recv.address, sizes, send.dtype_number
-    return recv.owner, (*pointers, number, settings, memory.stream), (send, recv)
+    return recv.owner, (*pointers, number, settings, memory.stream), (send, recv, settings)
 
 
 def _gather(
@@ -223,12 +226,12 @@ def _gather(
     q: Quantizer,
     counts: Sequence[int] | None,
     out: Any,
-    step: int | None,
+    step: Any,
     index: int,
     stream: Any,
 ) -> _Prepared:
-    settings = config("auto", step, index)
     memory, quantizer = memory_of(x, stream), handle_of(q)
+    settings = call_config("auto", step, index, memory.stream, x)
     send = memory.values(x, "x")
     sizes = _slice_sizes(comm, [send.count] * comm.size if counts is None else counts)
     if sizes[comm.rank] != send.count:
@@ -237,7 +240,7 @@ def _gather(
         )
     recv = memory.slice(out, send, sum(sizes))
     pointers = quantizer, send.address, recv.address, sizes, send.dtype_number
-    return recv.owner, (*pointers, settings, memory.stream), (send, recv)
+    return recv.owner, (*pointers, settings, memory.stream), (send, recv, settings)
 
 
 def _sizes(counts: Sequence[int]) -> _Sizes:
