@@ -71,6 +71,64 @@ def test_the_hook_averages_in_codes_on_a_stream_of_its_own(torch, group):
     state.close()
 
 
+def trained(torch, warm_up_count, replay_count):
+    """The parameters of a small model after so many steps, and the state's step."""
+    torch.manual_seed(0)
+    inputs = torch.randn(32, 64, device="cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(),
+                                  torch.nn.Linear(256, 8)).cuda()
+        model = torch.nn.parallel.DistributedDataParallel(
+            net, bucket_cap_mb=0.02, gradient_as_bucket_view=True)
+        state = gqsgd.torch.HookState("paper-gl8", model=model)
+        model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step():
+            optimizer.zero_grad(set_to_none=False)
+            model(inputs).square().mean().backward()
+            optimizer.step()
+
+        for _ in range(warm_up_count):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    if replay_count:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+        for _ in range(replay_count):
+            graph.replay()
+        step()  # outside of the graph, with the step that follows
+    values = torch.cat([parameter.detach().flatten() for parameter in net.parameters()]).cpu()
+    count = state.step
+    if replay_count:
+        del graph
+    state.close()
+    return values, count
+
+
+def test_replays_of_a_captured_training_step_have_the_bits_of_steps(torch, group):
+    eager, eager_count = trained(torch, 15, 0)
+    replayed, replayed_count = trained(torch, 11, 3)
+    assert (eager_count, replayed_count) == (15, 15)
+    assert torch.equal(eager, replayed)
+
+
+def test_replays_of_a_captured_operator_take_the_next_steps(torch, group):
+    values = np.random.default_rng(1).standard_normal(10_000).astype(np.float32)
+    x, q = torch.from_numpy(values).cuda(), gqsgd.Quantizer("paper-gl8", seed=2)
+    gqsgd.torch.allreduce(x, q)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        mean = gqsgd.torch.allreduce(x, q)
+    for step in (1, 2):
+        graph.replay()
+        np.testing.assert_array_equal(mean.cpu().numpy(), gqsgd.simulate([values], q, step=step))
+    del graph
+
+
 def rank_of_two(rank, port, bits):
     """Trains on a GPU of its own; `bits` gets the sum of what the parameters' bits are."""
     import gqsgd.torch

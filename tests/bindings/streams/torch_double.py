@@ -22,8 +22,11 @@ class Tensor(torch.Tensor):
 
     def new_empty(self, shape, dtype=None):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
-        name = str(dtype or self.dtype).removeprefix("torch.")
-        return torch.from_numpy(device.memory(shape, np.dtype(name))).as_subclass(Tensor)
+        return empty(shape, str(dtype or self.dtype).removeprefix("torch."))
+
+
+def empty(shape, dtype):
+    return torch.from_numpy(device.memory(shape, np.dtype(dtype))).as_subclass(Tensor)
 
 
 def tensor(values):
@@ -64,14 +67,34 @@ class Cuda:
     def new_stream(self, _):
         return device.Stream()
 
+    def is_capturing(self):
+        return self.current_stream(GPU).is_capturing()
+
+    def synchronize(self, _):
+        self.current_stream(GPU).synchronize()
+
+    def step_keys(self, _, count):
+        keys = empty((count,), np.int64)
+        keys.copy_(torch.arange(count, dtype=torch.int64) << 32)
+        return keys
+
+    def add(self, numbers, addend):
+        self.current_stream(GPU).add(numbers.numpy(), addend)
+
+    def first(self, numbers):
+        self.current_stream(GPU).synchronize()
+        return int(numbers.numpy()[0])
+
     def on_device(self, _):
         return contextlib.nullcontext()
 
     @contextlib.contextmanager
     def on_stream(self, stream):
         before, self.own.stream = self.current_stream(GPU), stream
-        yield
-        self.own.stream = before
+        try:
+            yield
+        finally:
+            self.own.stream = before
 
     def future(self, _):
         return Future(self)

@@ -91,8 +91,11 @@ class Budget:
         self._to_spare = 0  # of parameters that are in no call yet
         self._quantizers: dict[tuple[str, int], Quantizer] = {}
 
-    def begin(self, step: int) -> None:
-        """A new backward pass; the last one, if any, has ended."""
+    def begin(self, step: int | None) -> None:
+        """A new backward pass; the last one, if any, has ended. None: the device alone knows the
+        step, as in a CUDA graph; no result is looked at, and shares stay."""
+        if step is None:
+            self._measured, self._due, step = {}, set(), self.step
         self._settle()
         if self._seen and self._shares.keys() - self._seen:
             # Of another policy: those that are left are too large.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -54,12 +55,12 @@ class Calls:
     ):
         self._assignment, self._records = assignment, records
         self._budget, self._schedule, self._gathers = budget, schedule, gathers
-        self._step = self._count = 0
+        self._count = 0
         self._gathered: dict[tuple[gqsgd.Quantizer, torch.dtype], _Call] = {}
 
-    def begin(self, step: int) -> None:
-        """A new backward pass."""
-        self._step, self._count = step, 0
+    def begin(self, key_of: Callable[[int], Mapping[str, Any]]) -> None:
+        """A new backward pass; `key_of` an index is the random key of that call."""
+        self._key_of, self._count = key_of, 0
         self._gathered.clear()
 
     @property
@@ -107,5 +108,5 @@ class Calls:
             quantizer = self._budget.quantizer_for(quantizer, value_counts)
         gradients = Pieces(made.segments)
         call = {"arrays": gradients, "out": gradients, "q": quantizer,
-                "schedule": self._schedule, "step": self._step, "index": made.index}
+                "schedule": self._schedule, **self._key_of(made.index)}
         return call, self._records.add(made.index, quantizer, parts)

@@ -38,6 +38,25 @@ class Cuda:
         wait."""
         return torch.futures.Future(devices=[device])
 
+    def is_capturing(self) -> bool:
+        """Whether what the current stream gets becomes part of a CUDA graph."""
+        return torch.cuda.is_current_stream_capturing()
+
+    def synchronize(self, device: torch.device) -> None:
+        torch.cuda.synchronize(device)
+
+    def step_keys(self, device: torch.device, count: int) -> torch.Tensor:
+        """Multiples of 2**32 from 0 on: random keys of step 0, by index."""
+        return torch.arange(count, dtype=torch.int64, device=device) << 32
+
+    def add(self, numbers: torch.Tensor, addend: int) -> None:
+        """Enqueued on the current stream."""
+        numbers.add_(addend)
+
+    def first(self, numbers: torch.Tensor) -> int:
+        """The first of them, once the current stream has got here."""
+        return int(numbers[0])
+
     def keep(self, tensor: torch.Tensor, stream: Any) -> None:
         """Its memory is used by `stream`: once freed, torch gives it away only after that."""
         tensor.record_stream(stream)
@@ -72,6 +91,15 @@ def read_later(
         return cuda.read_later(make, values)
     made = make(values)
     return lambda: made
+
+
+def require_no_capture() -> None:
+    """Refuses to connect ranks in a CUDA graph."""
+    if cuda.is_capturing():
+        raise gqsgd.Unsupported(
+            "the stream is being captured, and there is no communicator yet, which a CUDA graph "
+            "cannot make; hint: a few steps outside of a capture first (docs/PYTORCH.md)"
+        )
 
 
 def require_reachable(tensor: torch.Tensor, role: str) -> None:

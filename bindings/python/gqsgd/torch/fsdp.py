@@ -31,7 +31,9 @@ class _Collective:
             quantizer = gqsgd.Quantizer(quantizer)
         groups.check_connection(transport, options)
         self.quantizer = quantizer
-        self.call_count = 0  #: so far: the step of the next call's random key
+        self._call_count = 0  # without those of communicators that count for themselves
+        # Their counters when they began to: from the first capture of a CUDA graph on.
+        self._counting: dict[gqsgd.Communicator, int] = {}
         self._call_ns: Counter[gqsgd.Communicator] = Counter()  # so far, but for calls on streams
         self._connection = {"transport": transport, **options}
         self._communicators: dict[
@@ -41,6 +43,36 @@ class _Collective:
     def __repr__(self) -> str:
         name = type(self).__name__
         return f"<{name} {short_spec(self.quantizer.spec)}, call {self.call_count}>"
+
+    @property
+    def call_count(self) -> int:
+        """Calls so far: the step of the next one's random key. Once a CUDA graph has been captured,
+        replays count too, and to read it waits for the device."""
+        self._synchronize()
+        return self._call_count + self._counted()
+
+    @call_count.setter
+    def call_count(self, call_count: int) -> None:
+        self._synchronize()
+        self._call_count = call_count
+        for comm in self._counting:
+            comm.counter = self._counting[comm] = call_count
+
+    def _counted(self) -> int:
+        return sum(comm.counter - before for comm, before in self._counting.items())
+
+    def _synchronize(self) -> None:
+        for (_, device), comm in self._communicators.items():
+            if comm in self._counting:
+                devices.cuda.synchronize(device)
+
+    def _key(self, comm: gqsgd.Communicator, values: torch.Tensor) -> dict[str, Any]:
+        """The random key of the next call: a number, or that of the communicator's counter, which
+        replays of a graph advance."""
+        is_new = comm not in self._counting
+        if is_new and values.device != devices.CPU and devices.cuda.is_capturing():
+            comm.counter = self._counting[comm] = self._call_count
+        return {} if comm in self._counting else {"step": self._call_count}
 
     def _communicator(
         self, group: dist.ProcessGroup, device: torch.device
@@ -52,7 +84,8 @@ class _Collective:
 
     def _count(self, comm: gqsgd.Communicator, begin_ns: int) -> None:
         """A call that began then has ended."""
-        self.call_count += 1
+        if comm not in self._counting:
+            self._call_count += 1
         if comm.transport != "nccl":
             self._call_ns[comm] += time.monotonic_ns() - begin_ns
 
@@ -75,6 +108,8 @@ class _Collective:
 
     def close(self) -> None:
         """Frees the communicators; the next backward makes new ones."""
+        self._call_count += self._counted()  # without a wait: a device may wait for a lost rank
+        self._counting.clear()
         while self._communicators:
             self._communicators.popitem()[1].close()
         self._call_ns.clear()
@@ -135,7 +170,7 @@ class ReduceScatter(_Collective):
             [output_tensor.numel()] * comm.size,
             _OPS[op],
             output_tensor,
-            step=self.call_count,
+            **self._key(comm, input_tensor),
             stream=devices.current_stream(input_tensor),
         )
         self._count(comm, begin_ns)
@@ -211,7 +246,7 @@ class AllReduce(_Collective):
         if stream is not None:  # FSDP2 frees a shard of another type than the parameters' at once
             devices.cuda.keep(shard, stream)
         comm.allreduce(
-            shard, self.quantizer, self._op, out=shard, step=self.call_count, stream=stream)
+            shard, self.quantizer, self._op, out=shard, **self._key(comm, shard), stream=stream)
         self._count(comm, begin_ns)
 
 

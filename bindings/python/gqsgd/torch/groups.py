@@ -71,6 +71,8 @@ def connect(
     if device is None:
         device = devices.cuda.current_device() if transport == "nccl" else devices.CPU
     device = torch.device(device)
+    if device != devices.CPU:
+        devices.require_no_capture()
     own = {"transport": transport, "device": device.type, "host": host.identity()}
     liveness = Liveness(member.group, member.rank, member.size)
     agree = partial(rendezvous, member.store, member.rank, member.size, liveness=liveness,

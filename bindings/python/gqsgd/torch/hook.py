@@ -4,6 +4,7 @@
 import os
 import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Callable
 
 import torch
@@ -17,10 +18,11 @@ from . import devices, groups
 from . import summary as _summary
 from .budget import Budget, budget_quantizer, checked_bits, is_saved_budget, spending_of
 from .calls import Calls
-from .lanes import Lane, lane_of
+from .lanes import Lane, StreamLane, lane_of
 from .layout import Layout
 from .policy import Assignment, DefaultPolicy, Policy, keeps_zeros
 from .report import Records, Report
+from .steps import Steps
 from .unused import UnusedWarning
 
 _VERSION = 2  # of state_dict; 1 had no budget
@@ -84,6 +86,9 @@ class HookState:
     before. Gradients are averaged in the order of the buckets while backward continues: those on
     the CPU by a thread of the state, those on a GPU on a stream of the state.
 
+    On a GPU a training step may be captured in a CUDA graph, after some outside of it; each replay
+    is the next step (docs/PYTORCH.md).
+
     `print(state.summary())` shows bytes sent beside those of float32, waiting time and schedule.
 
     Pickles without communicator and group: afterwards it works for the default group, or the one
@@ -112,7 +117,6 @@ class HookState:
         _check_arguments(quantizer, process_group, policy, schedule, communicator)
         groups.check_connection(transport, options)
         self.quantizer = quantizer
-        self.step = 0  #: backward passes so far: the step of the next one's random key
         self._policy = policy
         self._connection = {"transport": transport, **options}
         self._schedule, self._gathers = schedule, gather_floats
@@ -144,12 +148,23 @@ class HookState:
         self._records = Records(self._budget)
         self._calls = Calls(
             self._assignment, self._records, self._budget, self._schedule, self._gathers)
+        self._steps = Steps()
         self._waiting: list[Any] = []  # outcomes of buckets that are not on their way yet
         self._device: torch.device | None = None  # of the gradients
         self._borrowed: gqsgd.Communicator | None = None
         self._lane: Lane | None = None
         self._end: Callable[[], None] | None = None
         self._unused: UnusedWarning | None = None
+
+    @property
+    def step(self) -> int:
+        """Backward passes so far: the step of the next one's random key. Once a CUDA graph has been
+        captured, replays count it on the device, and to read it waits for the current stream."""
+        return self._steps.number
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self._steps.number = step
 
     def bind(
         self, model: torch.nn.Module, process_group: dist.ProcessGroup | None = None
@@ -183,10 +198,14 @@ class HookState:
     def _way(self, device: torch.device) -> Lane:
         """The lane of gradients on `device`, made at the first call."""
         if self._lane is None:
+            if device != devices.CPU:
+                devices.require_no_capture()
             comm = self._borrowed or groups.connect(
                 self.process_group, device=device, **self._connection)
             lane = lane_of(comm, self._borrowed is not None, device)
             self._device, self._lane, self._stats_before = device, lane, comm.stats()
+            if isinstance(lane, StreamLane):
+                self._steps.attach(device, lane.stream)
             self._end = weakref.finalize(self, _end, lane)
         elif device != self._device:
             raise gqsgd.Unsupported(
@@ -228,7 +247,8 @@ class HookState:
         blocks got more is not in them. Errors, if the pass was one for `measure_errors`. Computed:
         the mean_bits of adaptive calls. Not known (None) on a GPU: bits, bytes and errors.
         """
-        return self._records.report()
+        report = self._records.report()
+        return replace(report, step=self.step - 1) if self._steps.on_device else report
 
     def measure_errors(self) -> None:
         """Has the next backward pass measure the error of each parameter for `report`: ||G -
@@ -327,30 +347,32 @@ class HookState:
             raise gqsgd.InvalidArgument("an unpickled state: call bind(model) before backward")
         lane = self._way(buffer.device)
         lane.comm.check()
+        outcome = lane.outcome(buffer)
         if bucket.index() == 0:
             lane.begin()
             self._begin()
-        outcome = lane.outcome(buffer)
         self._waiting.append(outcome)
         recorded = self._calls.of(self._layout.parts(bucket), bucket.is_last())
         if recorded:
             calls = [call for call, _ in recorded]
-            if buffer.device == devices.CPU:
+            if lane.on_host:
                 self._sample.take(self.step, calls)
             complete = []
             if not self._calls.is_gathering:
                 complete, self._waiting = self._waiting, []
             lane.run(calls, complete, [record for _, record in recorded])
         if bucket.is_last():
-            self.step += 1
+            self._steps.end()
         return outcome.future()
 
     def _begin(self) -> None:
         self._waiting = []
-        self._calls.begin(self.step)
-        self._records.begin(self.step)
+        self._steps.begin()
+        step = None if self._steps.on_device else self.step
+        self._calls.begin(self._steps.key)
+        self._records.begin(-1 if step is None else step)
         if self._budget is not None:
-            self._budget.begin(self.step)
+            self._budget.begin(step)
 
 
 def allreduce_hook(

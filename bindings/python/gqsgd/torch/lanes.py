@@ -117,26 +117,27 @@ class StreamOutcome:
 
 class StreamLane(Lane):
     """For a GPU: calls are enqueued at once, on a stream of their own behind what fills the
-    buckets. What fails is raised here, by the hook."""
+    buckets. What fails is raised here, by the hook. In a CUDA graph that stream is a branch, which
+    begins at a bucket and ends where its future is waited for."""
 
     on_host = False
 
     def __init__(self, comm: gqsgd.Communicator, is_borrowed: bool, device: torch.device):
         super().__init__(comm, is_borrowed)
-        self._device, self._stream = device, devices.cuda.new_stream(device)
+        self._device, self.stream = device, devices.cuda.new_stream(device)
 
     def outcome(self, buffer: torch.Tensor) -> StreamOutcome:
-        self._stream.wait_stream(devices.cuda.current_stream(self._device))
+        self.stream.wait_stream(devices.cuda.current_stream(self._device))
         # DDP waits before it frees a bucket; after an error it does not.
-        devices.cuda.keep(buffer, self._stream)
+        devices.cuda.keep(buffer, self.stream)
         return StreamOutcome(buffer)
 
     def run(
         self, calls: Sequence[Call], outcomes: Sequence[StreamOutcome],
         records: Sequence[Record] = (),
     ) -> None:
-        with devices.cuda.on_stream(self._stream):
-            _reduce(self.comm, [{**call, "stream": self._stream} for call in calls], ())
+        with devices.cuda.on_stream(self.stream):
+            _reduce(self.comm, [{**call, "stream": self.stream} for call in calls], ())
             for call, record in zip(calls, records):
                 record.measure(call)
             for outcome in outcomes:

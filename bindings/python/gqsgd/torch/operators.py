@@ -30,8 +30,9 @@ def allreduce(
 
     Every rank calls in the same order. The first call for a group makes the communicator that all
     calls for it on one device share, with transport "auto". Under torch.compile this is one
-    operator of the graph, `gqsgd::allreduce`. Differentiable: the gradient is reduced in the same
-    way.
+    operator of the graph, `gqsgd::allreduce`. In a CUDA graph each replay takes the communicator's
+    next step; make one such call outside of it before. Differentiable: the gradient is reduced in
+    the same way.
     """
     return torch.ops.gqsgd.allreduce(x, _spec(quantizer), _name(group), op)
 
