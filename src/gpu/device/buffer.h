@@ -24,6 +24,7 @@ class OwnedMemory {
     std::swap(device_, other.device_);
     std::swap(data_, other.data_);
     std::swap(size_bytes_, other.size_bytes_);
+    std::swap(release_, other.release_);
   }
 
   /** At least this long; what was in it is lost where it grows, and kept where it cannot. Nothing
@@ -40,6 +41,14 @@ class OwnedMemory {
     return Status();
   }
 
+  /** Takes memory that another library has allocated, and frees it by `release`. */
+  void take(void* memory, size_t size_bytes, int (*release)(void*)) {
+    give_back();
+    data_ = memory;
+    size_bytes_ = size_bytes;
+    release_ = release;
+  }
+
   /** Gives nothing back at its end. */
   void forget() { data_ = nullptr; }
 
@@ -53,7 +62,12 @@ class OwnedMemory {
  private:
   void give_back() {
     if (data_ == nullptr) return;
-    (kPlace == BufferPlace::device ? device_->release : device_->release_pinned)(data_);
+    if (release_ != nullptr) {
+      (void)release_(data_);
+    } else {
+      (kPlace == BufferPlace::device ? device_->release : device_->release_pinned)(data_);
+    }
+    release_ = nullptr;
     data_ = nullptr;
     size_bytes_ = 0;
   }
@@ -61,6 +75,7 @@ class OwnedMemory {
   const Device* device_ = nullptr;
   void* data_ = nullptr;
   size_t size_bytes_ = 0;
+  int (*release_)(void*) = nullptr;  // null: the device's
 };
 
 using DeviceBuffer = OwnedMemory<BufferPlace::device>;

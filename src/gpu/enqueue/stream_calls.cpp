@@ -38,11 +38,13 @@ StreamCalls::~StreamCalls() {
     abandon();
     return;
   }
-  if (!group_.wait_for_last_call().ok()) {
+  bool is_through = group_.wait_for_last_call().ok();
+  if (!is_through) {
     endpoint.failure.keep(fail(GQSGD_ABORTED, "the communicator was destroyed during a call"));
     transport.abort_group(GQSGD_ABORTED, endpoint.rank());
-    if (!group_.last_call_ends()) abandon();
+    is_through = group_.last_call_ends();
   }
+  if (!is_through || !transport.memory().end_use()) abandon();
   requests_.end_passed();
   if (!endpoint.failure.get().ok() || transport.memory().is_lent()) {
     workspace_.transfer_ownership();

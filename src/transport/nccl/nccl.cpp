@@ -11,8 +11,9 @@
 #include "src/gpu/device/buffer.h"
 #include "src/support/clock.h"
 #include "src/support/fnv1a.h"
+#include "src/support/log.h"
 #include "src/transport/boot_id.h"
-#include "src/transport/nccl/nccl_comm.h"
+#include "src/transport/nccl/nccl_memory.h"
 
 namespace gq {
 namespace {
@@ -21,11 +22,19 @@ namespace {
 constexpr char kMark[] = "gqsgd: a unique id of NCCL";
 constexpr size_t kMarkBytes = sizeof(nccl::Id);
 
+// In the word that each rank shows when the group forms, beside a digest of its host: it can
+// register memory with NCCL.
+constexpr uint64_t kRegisters = 1;
+
 class NcclTransport final : public StreamTransport, private StreamSums {
  public:
   NcclTransport(const Device& device, const NcclLibrary& library, int64_t timeout_ms,
                 uint64_t host)
-      : StreamTransport(device), comm_(library, timeout_ms), timeout_ms_(timeout_ms), host_(host) {}
+      : StreamTransport(device),
+        comm_(library, timeout_ms),
+        timeout_ms_(timeout_ms),
+        host_(host & ~kRegisters),
+        memory_(&comm_) {}
 
   Status join(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size);
   Status borrow(void* nccl_comm);
@@ -55,14 +64,16 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   Status warm();
   Status exchange_hosts(StreamHandle stream);
   Status find_nodes();
+  uint64_t shown_word();
+  void decide_registration();
   Status transfer(unsigned char* arena, const Transfer& transfer, StreamHandle stream);
 
   NcclComm comm_;
   const int64_t timeout_ms_;
-  const uint64_t host_;          ///< a digest of its name
+  const uint64_t host_;          ///< a digest of its name, but for the bit kRegisters
   PinnedBuffer hosts_;           ///< of all ranks
   std::vector<uint32_t> nodes_;  ///< the same, numbered
-  StreamMemory memory_;
+  NcclMemory memory_;
   DeviceBuffer first_words_;  // CUDA may wait for the whole device, and peers on it, to free them
   TransportCounters counters_;
 };
@@ -109,7 +120,7 @@ Status NcclTransport::exchange_hosts(StreamHandle stream) {
   }
   GQ_TRY(first_words_.reserve(device(), (size() + 1) * kWordBytes));
   GQ_TRY(hosts_.reserve(device(), size() * kWordBytes));
-  *hosts_.as<uint64_t>() = host_;
+  *hosts_.as<uint64_t>() = shown_word();
   unsigned char* const words = first_words_.data();
   unsigned char* const own = words + size() * kWordBytes;
   GQ_TRY(device().copy(own, hosts_.data(), kWordBytes, stream));
@@ -117,6 +128,27 @@ Status NcclTransport::exchange_hosts(StreamHandle stream) {
   GQ_TRY(exchange(words, transfers.get(), count, stream));
   GQ_TRY(device().copy(hosts_.data(), words, size() * kWordBytes, stream));
   return sum(Addend::uint64, words, 1, 0, stream);
+}
+
+/** Made before the first message: what is registered for a moment must not be in one. */
+uint64_t NcclTransport::shown_word() {
+  const Status tried = memory_.try_to_register(first_words_);
+  if (tried.ok()) return host_ | kRegisters;
+  log_line(GQSGD_LOG_INFO, "rank %u: NCCL does not know the workspace: %s", rank(),
+           tried.sentence());
+  return host_;
+}
+
+void NcclTransport::decide_registration() {
+  uint64_t* const hosts = hosts_.as<uint64_t>();
+  const auto can_not = [](uint64_t word) { return (word & kRegisters) == 0; };
+  const bool all_can = std::none_of(hosts, hosts + size(), can_not);
+  memory_.decide(all_can);
+  if (!all_can && !can_not(hosts[rank()])) {
+    log_line(GQSGD_LOG_INFO, "rank %u: NCCL does not know the workspace: rank %zd cannot register",
+             rank(), std::find_if(hosts, hosts + size(), can_not) - hosts);
+  }
+  for (uint32_t peer = 0; peer < size(); ++peer) hosts[peer] &= ~kRegisters;
 }
 
 /** A node has the number of its first rank. */
@@ -154,6 +186,7 @@ Status NcclTransport::warm() {
   bool done = false;
   GQ_TRY(wait_for(device(), own.event, deadline_after_ms(timeout_ms_), look, this, &done));
   counters_ = TransportCounters();
+  if (done) decide_registration();
   if (done) return find_nodes();
   abort_group(GQSGD_TIMEOUT, rank());
   return fail(GQSGD_TIMEOUT,

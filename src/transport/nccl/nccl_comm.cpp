@@ -48,16 +48,21 @@ bool run_aside(Body body) {
 NcclComm::~NcclComm() {
   if (was_aborted()) give_up();
   if (owner_ == Owner::us && !was_aborted()) end_by(library_.destroy);
-  const uint64_t deadline_us = deadline_after_ms(kEndMs);
+  (void)wait_for_end();
+}
+
+bool NcclComm::wait_for_end() const {
   while (ending_ && !ending_->done.load(std::memory_order_acquire)) {
-    if (monotonic_us() >= deadline_us) return;
+    if (monotonic_us() >= ending_->deadline_us) return false;
     nap();
   }
+  return true;
 }
 
 void NcclComm::end_by(nccl::Result (*function)(nccl::Comm)) {
   try {
     ending_ = std::make_shared<Ending>();
+    ending_->deadline_us = deadline_after_ms(kEndMs);
   } catch (const std::bad_alloc&) {
     return;  // A leaked communicator disturbs no other.
   }

@@ -37,6 +37,9 @@ class NcclComm {
   /** give_up() for signal handlers: done by the next check(), or by the thread that waits in
    *  through(). */
   void abort_later() { aborted_.store(true, std::memory_order_release); }
+  bool is_own() const { return owner_ == Owner::us; }
+  /** After its abort or destruction has begun: false if that takes NCCL more than 5 seconds. */
+  bool wait_for_end() const;
   bool was_aborted() const { return aborted_.load(std::memory_order_acquire); }
 
  private:
@@ -46,6 +49,7 @@ class NcclComm {
 
   struct Ending {
     std::atomic<bool> done{false};
+    uint64_t deadline_us = 0;
   };
 
   const NcclLibrary& library_;

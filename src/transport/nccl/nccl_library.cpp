@@ -91,6 +91,10 @@ Status find_functions(void* handle, NcclLibrary* library) {
   }
   GQ_NCCL_FUNCTIONS(GQ_NCCL_FIND)
 #undef GQ_NCCL_FIND
+#define GQ_NCCL_FIND(member, symbol, result, arguments) \
+  library->member = reinterpret_cast<decltype(library->member)>(dlsym(handle, #symbol));
+  GQ_NCCL_OPTIONAL_FUNCTIONS(GQ_NCCL_FIND)
+#undef GQ_NCCL_FIND
   return Status();
 }
 

@@ -14,6 +14,7 @@ namespace nccl {
 struct Functions {
 #define GQ_NCCL_MEMBER(member, symbol, result, arguments) result(*member) arguments;
   GQ_NCCL_FUNCTIONS(GQ_NCCL_MEMBER)
+  GQ_NCCL_OPTIONAL_FUNCTIONS(GQ_NCCL_MEMBER)
 #undef GQ_NCCL_MEMBER
 };
 

@@ -64,6 +64,14 @@ inline constexpr int kVersionMin = 21400;
     (const void* from, void* to, size_t count, DataType type, ReduceOp op, Comm comm,    \
      Stream stream))
 
+// The same of what not all versions have: null where it is missing.
+#define GQ_NCCL_OPTIONAL_FUNCTIONS(X)                                    \
+  X(register_buffer, ncclCommRegister, Result,                           \
+    (Comm comm, void* buffer, size_t size_bytes, void** handle))         \
+  X(deregister, ncclCommDeregister, Result, (Comm comm, void* handle))   \
+  X(allocate, ncclMemAlloc, Result, (void** memory, size_t size_bytes))  \
+  X(release, ncclMemFree, Result, (void* memory))
+
 }  // namespace gq::nccl
 
 #endif

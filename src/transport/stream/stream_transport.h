@@ -56,6 +56,9 @@ class StreamMemory {
   /** Memory of this end, which goes away, where the group is broken or memory is lent: what of it
    *  peers may still read or have open is taken over. */
   virtual void transfer_ownership(DeviceBuffer* /*memory*/) {}
+  /** All memory of this end is about to be freed, and its streams are through: false if it must not
+   *  be, because what is below may still use it. */
+  virtual bool end_use() { return true; }
   /** The same, but streams of this end do not get through: what they use is never freed. */
   virtual void leak_in_use() {}
 };

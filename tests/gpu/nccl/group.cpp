@@ -25,6 +25,10 @@ void set_faults(const StandInFaults& faults) {
 int made_comms() { return stand_in_function<int (*)()>("stand_in_comms")(); }
 int aborted_comms() { return stand_in_function<int (*)()>("stand_in_aborts")(); }
 
+StandInRegistrations registrations() {
+  return stand_in_function<StandInRegistrations (*)()>("stand_in_registrations")();
+}
+
 const NcclLibrary* nccl_of_tests() {
   const NcclLibrary* library = nullptr;
   EXPECT_TRUE(open_nccl(GQ_STAND_IN, NcclSearch::any, &library).ok()) << gqsgd_last_error();

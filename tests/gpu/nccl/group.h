@@ -21,6 +21,7 @@ namespace gq::test {
 void set_faults(const StandInFaults& faults);
 int made_comms();
 int aborted_comms();
+StandInRegistrations registrations();
 const NcclLibrary* nccl_of_tests();
 
 /** "nccl=..,timeout_ms=20000" and more. */

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -33,6 +34,7 @@ using gq::test::HostStream;
 /** A message that waits for its receiver. */
 struct Sent {
   const unsigned char* from;
+  bool registered;
   size_t size_bytes;
   bool* done;
 };
@@ -40,6 +42,7 @@ struct Sent {
 /** One collective, while ranks come to it. */
 struct Meeting {
   std::vector<const void*> from;
+  size_t registered = 0;
   size_t size_bytes = 0;
   uint32_t come = 0;
   uint32_t left = 0;
@@ -68,6 +71,7 @@ struct OpaqueComm {
   uint64_t faults_set = 0;   // what was set when exchanges were last counted
   int exchanges = 0;         // groups of messages since then
   std::string last_error;
+  std::map<const unsigned char*, size_t> registered;  // sizes, under the mutex of the process
 };
 }  // namespace gq::nccl
 
@@ -77,6 +81,8 @@ std::mutex mutex;
 StandInFaults faults{};
 uint64_t faults_set = 0;  // how often
 std::map<std::string, std::shared_ptr<Group>> groups;
+std::map<Comm, bool> live_comms;
+StandInRegistrations registrations{};
 std::atomic<int> comms{0}, aborts{0};
 std::atomic<uint64_t> ids{0};
 std::atomic<void*> default_stream{nullptr};
@@ -106,6 +112,29 @@ bool fails(Comm comm, Result* result) {
   comm->last_error = "the stand-in was told to fail";
   *result = faults.fail_result;
   return true;
+}
+
+/** Memory that NCCL knows of this communicator. */
+bool is_registered(Comm comm, const void* place) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto* const byte = static_cast<const unsigned char*>(place);
+  auto found = comm->registered.upper_bound(byte);
+  if (found == comm->registered.begin()) return false;
+  --found;
+  return byte < found->first + found->second;
+}
+
+void violate() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  registrations.violations += 1;
+}
+
+/** The communicator is no more; NCCL's abort deregisters by itself. */
+void end_comm(Comm comm, bool aborted) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  registrations.live -= static_cast<int>(comm->registered.size());
+  if (!aborted && !comm->registered.empty()) registrations.violations += 1;
+  live_comms.erase(comm);
 }
 
 bool flips() {
@@ -144,10 +173,13 @@ struct Exchange {
 };
 
 /** One receive, if its message is there. */
-bool receive(Group& group, int self, const Transfer& transfer) {
+bool receive(Comm comm, const Transfer& transfer) {
+  Group& group = *comm->group;
+  const int self = comm->rank;
   auto& queue = group.sent[{transfer.peer, self}];
   // Sizes that differ never match, as in NCCL, where the one that waits for more waits for ever.
   if (queue.empty() || queue.front().size_bytes != transfer.size_bytes) return false;
+  if (queue.front().registered != is_registered(comm, transfer.place)) violate();
   std::memcpy(transfer.place, queue.front().from, transfer.size_bytes);
   if (transfer.size_bytes > 0 && flips()) static_cast<unsigned char*>(transfer.place)[0] ^= 1;
   *queue.front().done = true;
@@ -170,7 +202,8 @@ void exchange(void* argument) {
     if (transfer.sends) {
       sent.push_back(false);
       group.sent[{self, transfer.peer}].push_back(
-          {static_cast<const unsigned char*>(transfer.place), transfer.size_bytes, &sent.back()});
+          {static_cast<const unsigned char*>(transfer.place),
+           is_registered(work->comm.get(), transfer.place), transfer.size_bytes, &sent.back()});
     } else {
       receives[transfer.peer].push_back(transfer);
     }
@@ -179,7 +212,7 @@ void exchange(void* argument) {
   for (;;) {
     bool through = true, moved = false;
     for (auto& [peer, queue] : receives) {
-      if (!queue.empty() && receive(group, self, queue.front())) {
+      if (!queue.empty() && receive(work->comm.get(), queue.front())) {
         queue.pop_front();
         moved = true;
       }
@@ -227,11 +260,13 @@ void collective(void* argument) {
   const bool fits = barrier.come == 0 || barrier.size_bytes == size_bytes;
   barrier.size_bytes = size_bytes;
   barrier.come += fits ? 1 : 0;
+  barrier.registered += is_registered(work->comm.get(), work->from) ? 1 : 0;
   group.changed.notify_all();
   while (!work->comm->aborted && barrier.come < ranks) {
     group.changed.wait_for(lock, std::chrono::milliseconds(5));
   }
   if (work->comm->aborted) return;
+  if (barrier.registered != 0 && barrier.registered != ranks) violate();
   std::vector<char> out(work->adds ? size_bytes : size_bytes * ranks);
   if (!work->adds) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -284,6 +319,10 @@ void stand_in_set(const StandInFaults* wanted) {
 void stand_in_default_stream(void* stream) { default_stream = stream; }
 int stand_in_comms(void) { return comms; }
 int stand_in_aborts(void) { return aborts; }
+StandInRegistrations stand_in_registrations(void) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return registrations;
+}
 
 Result ncclGetVersion(int* version) {
   *version = STAND_IN_VERSION;
@@ -309,11 +348,13 @@ Result ncclCommInitRankConfig(Comm* comm, int ranks, Id id, int rank, Config* co
   (*comm)->group = group;
   (*comm)->rank = rank;
   (*comm)->blocking = config->blocking != 0;
+  live_comms[*comm] = true;
   comms += 1;
   return (*comm)->blocking ? kSuccess : kInProgress;
 }
 
 Result ncclCommDestroy(Comm comm) {
+  end_comm(comm, false);
   comms -= 1;
   comm->own.reset();
   return kSuccess;
@@ -327,9 +368,58 @@ Result ncclCommAbort(Comm comm) {
     const std::lock_guard<std::mutex> lock(mutex);
     deaf = faults.deaf_abort != 0;
   }
+  end_comm(comm, true);
   comm->own.reset();
   return kSuccess;
 }
+
+#ifndef STAND_IN_LACKS_REGISTRATION
+Result ncclCommRegister(Comm comm, void* buffer, size_t size_bytes, void** handle) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (faults.fail_register > 0 && --faults.fail_register == 0) {
+    comm->last_error = "the stand-in was told not to register";
+    return 1;
+  }
+  const auto* const first = static_cast<const unsigned char*>(buffer);
+  if (!comm->registered.emplace(first, size_bytes).second) registrations.violations += 1;
+  registrations.registered += 1;
+  registrations.live += 1;
+  *handle = buffer;
+  return kSuccess;
+}
+
+Result ncclCommDeregister(Comm comm, void* handle) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const bool lives = live_comms.count(comm) > 0;
+  if (!lives || comm->registered.erase(static_cast<const unsigned char*>(handle)) == 0) {
+    registrations.violations += 1;
+    return kInvalidArgument;
+  }
+  registrations.deregistered += 1;
+  registrations.live -= 1;
+  return kSuccess;
+}
+
+Result ncclMemAlloc(void** memory, size_t size_bytes) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (faults.has_memory == 0) return 1;
+  *memory = std::malloc(size_bytes);
+  std::memset(*memory, 0xA5, size_bytes);
+  registrations.allocated += 1;
+  return kSuccess;
+}
+
+Result ncclMemFree(void* memory) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const auto& [comm, lives] : live_comms) {
+    registrations.violations += static_cast<int>(
+        comm->registered.count(static_cast<const unsigned char*>(memory)));
+  }
+  registrations.allocated -= 1;
+  std::free(memory);
+  return kSuccess;
+}
+#endif
 
 Result ncclCommGetAsyncError(Comm comm, Result* error) {
   const std::lock_guard<std::mutex> lock(mutex);

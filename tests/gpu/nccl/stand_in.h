@@ -16,6 +16,8 @@ struct StandInFaults {
   int flip_a_bit;         ///< a bit of the n-th message from now on is wrong (1: the next)
   int deaf_abort;         ///< 1: ncclCommAbort does not return
   int exchange_time_ms;   ///< what a group of messages takes before its words move
+  int fail_register;      ///< the n-th registration of memory from now on fails (1: the next)
+  int has_memory;         ///< 1: ncclMemAlloc has memory
   int slow_exchange;      ///< only each communicator's n-th group from now on takes that (1: the
                           ///< next; 0: all of them)
 };
@@ -27,6 +29,18 @@ void stand_in_default_stream(void* stream);
 int stand_in_comms(void);
 /** Those that were aborted so far. */
 int stand_in_aborts(void);
+
+/** What was registered with communicators so far, process-wide. */
+struct StandInRegistrations {
+  int registered;
+  int deregistered;
+  int live;        ///< of communicators that are neither destroyed nor aborted
+  int allocated;   ///< allocations of ncclMemAlloc
+  int violations;  ///< of NCCL's rules: deregistered without being registered, or after the end of
+                   ///< the communicator; left at its destruction; freed while registered; messages
+                   ///< of which one end is registered memory and the other is not
+};
+struct StandInRegistrations stand_in_registrations(void);
 
 #ifdef __cplusplus
 }
