@@ -208,11 +208,13 @@ TEST_F(Registration, Abort_LeftToNccl) {
   {
     const NcclGroup group(kRanks);
     EXPECT_EQ(run_all(group, kCount), "");
-    const int deregistered = counted().deregistered;
-    for (int rank = 0; rank < kRanks; ++rank) gqsgd_comm_abort(group.comm(rank));
-    EXPECT_EQ(counted().deregistered, deregistered);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_EQ(gqsgd_comm_abort(group.comm(rank)), GQSGD_OK);
+      EXPECT_EQ(gqsgd_comm_status(group.comm(rank)), GQSGD_ABORTED);  // which acts on it
+    }
   }
   EXPECT_EQ(counted().live, 0);
+  EXPECT_EQ(counted().registered - counted().deregistered, kRanks);
   EXPECT_EQ(counted().violations, 0);
 }
 
