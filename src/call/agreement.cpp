@@ -188,7 +188,7 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) {
   if (differs_) {
     const Status differs =
         describe_mismatch(endpoint.sequence, reference_rank_, reference_, differing_rank_,
-                          differing_, has_digests_);
+                          differing_, has_digests_, endpoint.nodes);
     if (differs.code() == GQSGD_PROTOCOL) {
       const bool is_reference = has_spare_bits(reference_, has_digests_);
       const uint32_t culprit = is_reference ? reference_rank_ : differing_rank_;

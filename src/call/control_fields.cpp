@@ -6,6 +6,7 @@
 
 #include "src/plan/plan.h"
 #include "src/support/names.h"
+#include "src/support/rank_list.h"
 
 namespace gq {
 namespace {
@@ -45,7 +46,7 @@ constexpr Field kFields[] = {
     {"dtype", kControlOperation, 8, 8, false, names_of(kDtypeList)},
     {"op", kControlOperation, 16, 8, false, names_of(kOpList)},
     {"config.schedule", kControlOperation, 24, 8, false, names_of(kScheduleList)},
-    {"nodes (digest)", kControlCountHigh, kControlNodesShift, 16, false, kNumber},
+    {"nodes", kControlCountHigh, kControlNodesShift, 16, false, kNumber},
     {"levels", kControlFields, 0, kLevelsLowBits, false, names_of(kLevelsList)},
     {"width", kControlFields, kAdaptiveShift, 1, false, names_of(kWidthList)},
     {"mean_bits", kControlFields, kBitsShift, kMeanBits, false, names_of(kMeanBitsList)},
@@ -138,6 +139,30 @@ Status describe_measuring(uint64_t sequence, uint32_t rank_a, const ControlMessa
               sequence, measures, other, name_in(names_of(kOperationList), operation));
 }
 
+constexpr uint32_t kShownNodes = 4;
+
+/** Two ranks have other nodes: each rank shows its own, so that sentences may be compared. */
+Status describe_nodes(uint64_t sequence, const char* operation, uint32_t rank_a, uint32_t rank_b,
+                      const Nodes& nodes) {
+  char shown[kShownNodes * (RankList::kBytes + 2)] = "";
+  size_t used = 0;
+  for (uint32_t node = 0; node < nodes.count() && node < kShownNodes; ++node) {
+    RankList ranks;
+    for (uint32_t local = 0; local < nodes.size_of(node); ++local) {
+      ranks.add(nodes.rank_of(node, local));
+    }
+    const int length = snprintf(shown + used, sizeof shown - used, "%s%s", node == 0 ? "" : "; ",
+                                ranks.text());
+    used += static_cast<size_t>(length);
+  }
+  return fail(GQSGD_MISMATCH,
+              "call %" PRIu64
+              ", %s: nodes differ: ranks are grouped otherwise on rank %u than on rank %u; this "
+              "rank has %u node%s: ranks %s%s; every rank must have the same option nodes",
+              sequence, operation, rank_a, rank_b, nodes.count(), nodes.count() == 1 ? "" : "s",
+              shown, nodes.count() > kShownNodes ? "; .." : "");
+}
+
 }  // namespace
 
 bool has_spare_bits(const ControlMessage& control, bool has_digests) {
@@ -159,7 +184,8 @@ bool same_request(const ControlMessage& a, const ControlMessage& b) {
 }
 
 Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessage& a,
-                         uint32_t rank_b, const ControlMessage& b, bool has_digests) {
+                         uint32_t rank_b, const ControlMessage& b, bool has_digests,
+                         const Nodes& nodes) {
   const uint32_t version_a = a.words[kControlMagicVersion];
   const uint32_t version_b = b.words[kControlMagicVersion];
   if (version_a != version_b) {
@@ -178,6 +204,11 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessag
     const bool is_norm = field.word == kControlNormLow && !has_segments(a);
     if (is_norm || is_of_other_width(field, a)) continue;
     if (value_of(field, a) == value_of(field, b)) continue;
+    const char* const operation =
+        name_in(names_of(kOperationList), a.words[kControlOperation] & 0xff);
+    if (field.shift == kControlNodesShift && field.word == kControlCountHigh) {
+      return describe_nodes(sequence, operation, rank_a, rank_b, nodes);
+    }
     char text_a[32], text_b[32];
     print_value(field, a, text_a, sizeof text_a);
     print_value(field, b, text_b, sizeof text_b);
@@ -185,8 +216,7 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessag
                 "call %" PRIu64
                 ", %s: %s differs: rank %u has %s, rank %u has %s; "
                 "every rank must make the same calls in the same order",
-                sequence, name_in(names_of(kOperationList), a.words[kControlOperation] & 0xff),
-                field.name, rank_a, text_a, rank_b, text_b);
+                sequence, operation, field.name, rank_a, text_a, rank_b, text_b);
   }
   const bool is_a = has_spare_bits(a, has_digests);
   const uint32_t culprit = is_a ? rank_a : rank_b;

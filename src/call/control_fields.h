@@ -3,6 +3,7 @@
 #ifndef GQ_CALL_CONTROL_FIELDS_H
 #define GQ_CALL_CONTROL_FIELDS_H
 
+#include "src/schedule/nodes.h"
 #include "src/support/status.h"
 #include "src/transport/control_message.h"
 
@@ -21,9 +22,11 @@ bool same_request(const ControlMessage& a, const ControlMessage& b);
 bool has_spare_bits(const ControlMessage& control, bool has_digests);
 
 /** MISMATCH or VERSION naming the first differing field, both ranks and both values. PROTOCOL where
- *  all fields are equal, naming the rank whose spare bits are set. */
+ *  all fields are equal, naming the rank whose spare bits are set. nodes: this rank's, which are
+ *  shown where nodes differ: of other ranks there is a digest alone. */
 Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessage& a,
-                         uint32_t rank_b, const ControlMessage& b, bool has_digests = false);
+                         uint32_t rank_b, const ControlMessage& b, bool has_digests,
+                         const Nodes& nodes);
 
 }  // namespace gq
 

@@ -17,7 +17,7 @@ Status describe_disagreement(const Endpoint& endpoint, const Disagreement& found
       reference.words[kControlSequence] & ~(kControlSpeculative | kControlInGraph);
   const gqsgd_status refused = static_cast<gqsgd_status>(differing.words[kControlStatus]);
   if (refused == GQSGD_OK) {
-    return describe_mismatch(sequence, 0, reference, found.rank, differing);
+    return describe_mismatch(sequence, 0, reference, found.rank, differing, false, endpoint.nodes);
   }
   if (found.rank == endpoint.rank()) return index_too_large(endpoint, sequence);
   return fail(GQSGD_REMOTE_ERROR,
