@@ -1,5 +1,5 @@
 // The sentences of a broken group. Every rank names the same culprit; the culprit itself, if it
-// comes back, learns that the others went on without it.
+// comes back, learns that the others gave up on it.
 #include "src/transport/shared_memory/cause.h"
 
 namespace gq {
@@ -62,8 +62,8 @@ Status explain(const Cause& cause, uint32_t self, bool destroyed, const char* aw
   if (cause.status == GQSGD_INTEGRITY) return explain_damage(cause, awaited);
   if (cause.culprit == self) {
     return fail(GQSGD_REVOKED,
-                "rank %u gave up on rank %u (this rank) with %s: it %s, and the group went on "
-                "without it",
+                "rank %u gave up on rank %u (this rank) with %s: it %s; calls of this group fail "
+                "on all ranks, and the others may go on in another one",
                 cause.reporter, self, gqsgd_status_name(cause.status),
                 cause.status == GQSGD_PROTOCOL ? "wrote what no correct rank writes"
                                                : "was stopped or too slow");
@@ -84,7 +84,7 @@ Status explain(const Cause& cause, uint32_t self, bool destroyed, const char* aw
                   cause.reporter, awaited);
     case GQSGD_REVOKED:
       return fail(GQSGD_REVOKED,
-                  "rank %u has revoked the communicator: its ranks go on in another one%s",
+                  "rank %u has revoked the communicator: no call is made with it any more%s",
                   cause.reporter, awaited);
     case GQSGD_PROTOCOL:
       return fail(GQSGD_PROTOCOL, "rank %u says that rank %u wrote what no correct rank writes%s",

@@ -312,7 +312,7 @@ TEST(Revoke, BreaksAllRanksAndNamesTheDead) {
   float value = 1;
   EXPECT_TRUE(is(outcome_of(gqsgd_allreduce(comms[3], quantizer.get(), &value, &value, 1,
                                             GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr)),
-                 GQSGD_REVOKED, "rank 1 has revoked the communicator"));
+                 GQSGD_REVOKED, "rank 1 has revoked the communicator: no call is made with it"));
   EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_revoke(comms[0], nullptr, nullptr))));
   destroy({comms[0], comms[1], comms[3]});
 }
