@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _abi
@@ -16,7 +16,8 @@ from .errors import InvalidArgument
 
 
 def joined_fields(first: str, fields: Mapping[str, Any]) -> bytes:
-    """The string `first,name=value,..`: booleans become true and false, a pair becomes a:b."""
+    """The string `first,name=value,..`: booleans become true and false, a sequence becomes a:b:..
+    """
     parts = [first] if first else []
     parts += [f"{name}={_value_string(value)}" for name, value in fields.items()]
     return c_string("the string", ",".join(parts))
@@ -41,9 +42,17 @@ def c_string(name: str, text: Any) -> bytes:
 def _value_string(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (tuple, list)):
-        return ":".join(map(_value_string, value))
-    return str(value)
+    values = sequence(value)
+    return str(value) if values is None else ":".join(map(str, values))
+
+
+def sequence(value: Any) -> list[Any] | None:
+    """The elements of a sequence or an array; None if it is neither."""
+    if hasattr(value, "tolist"):  # NumPy's, torch's: also of their numbers
+        value = value.tolist()
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return list(value)
+    return None
 
 
 def integer(name: str, value: Any, c_type: Any) -> int:

@@ -57,7 +57,9 @@ class Communicator(
         uncompressed="auto"      with costs "auto" sends float32 or bf16 where faster; or "never"
         checksum="crc32c"        of messages, default where they travel; else "off". What was
                                  changed on its way is `gqsgd.Integrity`; equal on all ranks
-        nodes=[0, 0, 1, 1]       of each rank, for the hierarchical schedule; equal on all ranks
+        nodes=[0, 0, 1, 1]       of each rank, for the hierarchical schedule; equal on all ranks.
+                                 Any sequence or array of integers
+    Those of networks (`network`) are ignored by other transports.
 
     A context manager: leaving it closes the communicator. After a failure the class of the error
     shows whether the communicator is still usable; `check` reports it again.

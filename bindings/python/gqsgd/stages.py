@@ -265,7 +265,8 @@ def reduce_rice(
     words: `site.size` arrays in rank order, each with the words of these groups alone.
     groups: which, one after the other: `rice_groups(q, count, site=site).owned_by(rank, size)`.
     count: values of the whole call.
-    site: with `hop=1` the random words, and so the bits, are those of an allreduce.
+    site: with `hop=1` the random words, and so the bits, are those of an allreduce; with 0 the
+        sums are as right, but have other bits.
     """
     if not words or len(words) != site.size:
         raise InvalidArgument(f"words has {len(words)} arrays, site.size is {site.size}")

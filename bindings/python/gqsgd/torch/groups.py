@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 import gqsgd
+from gqsgd.arguments import sequence
 from gqsgd.network import host
 from gqsgd.network.agreement import NetworkGroup
 
@@ -129,8 +130,8 @@ def check_connection(transport: str, options: dict[str, Any]) -> None:
         raise gqsgd.InvalidArgument(
             f"transport is {transport!r}; accepted are {', '.join(TRANSPORTS)}"
         )
-    nodes = options.get("nodes")
-    size = len(nodes) if isinstance(nodes, (tuple, list)) else 1
+    nodes = sequence(options.get("nodes"))
+    size = 1 if nodes is None else len(nodes)
     for comm in gqsgd.Communicator.local(max(size, 1), **options):  # the library knows its options
         comm.close()
 

@@ -34,6 +34,16 @@ def test_options_are_checked_by_the_library_by_name(options):
         gqsgd.Communicator.local(2, **options)
 
 
+def test_options_of_other_transports_are_checked_and_ignored():
+    network = {"interface": "none-such0", "address": "192.0.2.1", "port": 1, "host_id": "a"}
+    for comm in gqsgd.Communicator.local(2, **network, ucx="none-such", nccl="none-such.so"):
+        comm.close()
+    id = gqsgd.unique_id()
+    gqsgd.Communicator.process(id, 0, 1, **network).close()
+    with pytest.raises(gqsgd.InvalidArgument, match="port"):
+        gqsgd.Communicator.local(2, port=70000)
+
+
 def test_close_is_idempotent_and_later_calls_are_refused():
     (comm,) = gqsgd.Communicator.local(1)
     comm.close()

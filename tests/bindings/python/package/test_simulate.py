@@ -1,5 +1,7 @@
 """simulate: the bits of real ranks, from one thread."""
 
+import array
+
 import gqsgd
 import numpy as np
 import pytest
@@ -121,6 +123,22 @@ def test_nodes_make_a_hierarchy_with_the_same_bits_on_threads():
         nodes=nodes,
     )
     assert {result.tobytes() for result in threads} == {simulated.tobytes()}
+
+
+@pytest.mark.parametrize("nodes", [(0, 0, 1, 1), np.array([0, 0, 1, 1]), np.uint8([5, 5, 2, 2]),
+                                   array.array("i", [1, 1, 0, 0]), memoryview(b"aabb"), "0:0:1:1"])
+def test_nodes_are_any_sequence_of_integers(nodes):
+    inputs, q = gradients(4, 1000), gqsgd.Quantizer(seed=3)
+    expected = gqsgd.simulate(inputs, q, schedule="hierarchical", nodes=[0, 0, 1, 1])
+    made = gqsgd.simulate(inputs, q, schedule="hierarchical", nodes=nodes)
+    assert made.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("nodes", [[[0, 0], [1, 1]], np.zeros((2, 2), int), [0.5, 1.5],
+                                   np.array([0.0, 1.0]), [True, False], {0: 1}])
+def test_nodes_that_are_no_integers_are_refused(nodes):
+    with pytest.raises(gqsgd.InvalidArgument, match="option nodes has .* for each rank"):
+        gqsgd.simulate(gradients(4, 10), gqsgd.Quantizer(), nodes=nodes)
 
 
 def test_nodes_of_another_number_of_ranks_are_refused():

@@ -110,6 +110,20 @@ def test_stages_by_hand_give_the_bits_of_the_allreduce(rank_count, dtype):
         assert all(by_hand.tobytes() == result.tobytes() for result in results), (count, op)
 
 
+def test_sums_of_another_hop_have_other_bits_and_are_as_right(gradients):
+    q, norms, count = gqsgd.Quantizer("rice-4"), np.zeros(1, np.float32), gradients[0].size
+    codes = [gqsgd.quantize(x, q, norms, site=gqsgd.Site(rank=rank, size=RANKS))
+             for rank, x in enumerate(gradients)]
+    of_calls, others = (
+        gqsgd.reduce_rice(codes, q, range(gqsgd.rice_groups(q, count, site=site).count),
+                          site=site, count=count)
+        for site in (gqsgd.Site(size=RANKS, hop=1), gqsgd.Site(size=RANKS, hop=0)))
+    assert of_calls.tobytes() != others.tobytes()
+    errors = [error(gqsgd.dequantize(words, q, norms, count, site=gqsgd.Site(size=RANKS)),
+                    gradients) for words in (of_calls, others)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.1)
+
+
 def test_reduce_many_is_the_sum_of_all_groups_by_one_rank(gradients):
     q, site = gqsgd.Quantizer("rice-5"), gqsgd.Site(size=RANKS, hop=1)
     norms = gqsgd.norm(gradients[0], q, site=site)
