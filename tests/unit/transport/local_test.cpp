@@ -219,6 +219,8 @@ TEST(Local, Timeout_NamesTheRankThatAllWaitFor) {
   EXPECT_TRUE(contains(lines[1], "rank 1 awaited message 1 of rank 2")) << lines[1];
   const std::string revoked = text_of(ends[2]->send_control(1, ControlMessage()));
   EXPECT_TRUE(contains(revoked, "REVOKED: rank 0 gave up on rank 2")) << revoked;
+  EXPECT_TRUE(contains(revoked, "stopped or too slow; calls of this group fail on all ranks"))
+      << revoked;
 }
 
 TEST(Local, FailureOfOneRank_RemoteErrorToOthers) {
