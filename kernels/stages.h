@@ -28,6 +28,8 @@ struct RandomSite {
   /** On a device, if not null: where the step, and behind it the index, are when the stream reaches
    *  the stage. */
   const uint32_t* step_at = nullptr;
+  /** Of reduce_many of a node's ranks: the node, and how many there are. Else 0. */
+  uint32_t node = 0, nodes = 0;
 };
 
 /** Where the values of a range are in their group, if widths are adaptive. The range is then whole

@@ -147,11 +147,8 @@ GQ_HD void rice_look_at(const RiceNeighbours& codes, uint32_t parameter, RiceLoo
 
 /** The margin of a group's codes. Thresholds' leading bytes depend on each other only where they
  *  come from strata whose number is a prime. */
-GQ_HD constexpr uint32_t rice_margin(Rounding rounding, bool is_sum, uint32_t rank,
-                                     uint32_t ranks) {
-  const uint32_t count = ranks_with_strata(rank, ranks);
-  const bool is_power = (count & (count - 1)) == 0;
-  return is_sum || rounding != Rounding::correlated || is_power ? kRiceMarginOfBytes : kRiceMargin;
+GQ_HD uint32_t rice_margin(const Strata& strata) {
+  return strata.reciprocal == 0 ? kRiceMarginOfBytes : kRiceMargin;
 }
 
 /** Bits that codes need but for a chance of 2^-32, if the look was at one cell of each `stride`. */

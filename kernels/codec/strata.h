@@ -1,7 +1,8 @@
 // Correlated rounding: the stratum of [0, 2^23) that a rank's threshold comes from
 // (docs/FORMAT.md, section 5). Strata of a group of ranks are permuted for each value by a random
 // affine map, j -> a j + b, of a field with at least as many elements as the group has ranks; b is
-// each value's own, a that of 16 values.
+// each value's own, a that of 16 values. Nodes of a hierarchy round their sums likewise, with nodes
+// in place of ranks and words of their own.
 #ifndef GQ_KERNELS_CODEC_STRATA_H
 #define GQ_KERNELS_CODEC_STRATA_H
 
@@ -15,7 +16,7 @@ inline constexpr uint32_t kFieldBitsMax = 10;
 
 /** The strata of one rank's group, and the rank's place in it. */
 struct Strata {
-  uint32_t group;                 ///< number of the group: c3 of the shared draws
+  uint32_t group, hop;            ///< number of the group, and a hop: c3 of the shared draws
   uint32_t rank;                  ///< j, in the group
   uint32_t count;                 ///< Q
   uint32_t field_bits;            ///< m if Q = 2^m; 0 if Q is a prime
@@ -44,9 +45,10 @@ GQ_HD constexpr uint32_t ranks_with_strata(uint32_t rank, uint32_t ranks) {
 }
 
 /** For rank `rank` of `ranks`. */
-GQ_HD Strata strata_of(uint32_t rank, uint32_t ranks) {
+GQ_HD Strata strata_of(uint32_t rank, uint32_t ranks, uint32_t hop = 0) {
   Strata strata = {};
   strata.group = rank / kStrataRanks;
+  strata.hop = hop;
   strata.rank = rank % kStrataRanks;
   strata.count = ranks_with_strata(rank, ranks);
   if ((strata.count & (strata.count - 1)) == 0) {
@@ -63,6 +65,9 @@ GQ_HD Strata strata_of(uint32_t rank, uint32_t ranks) {
   }
   return strata;
 }
+
+/** One stratum, all of [0, 2^23). */
+GQ_HD Strata whole_stratum() { return strata_of(0, 1); }
 
 /** a times the own rank in GF(2^m). */
 GQ_HD uint32_t field_product(const Strata& strata, uint32_t a) {
@@ -123,7 +128,7 @@ GQ_HD uint32_t stratified_uniform(const Strata& strata, uint32_t stratum, uint32
   return digit << 12 | strata_quotient(strata, lower);
 }
 
-/** What replaces r(e) in quantize: own_bits is R(e) of the rank's own draw. */
+/** What replaces r(e): own_bits is R(e) of the rank's own draw. */
 GQ_HD uint32_t correlated_uniform(const Strata& strata, uint32_t own_bits, uint32_t offset,
                                   uint32_t bits_b) {
   const uint32_t uniform = own_bits & kUniformMask;

@@ -148,7 +148,7 @@ __attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
   GroupWidths widths;
   find_widths(args.norms.blocks, args.range.group, widths);
   clear_unspent(args.range, widths, args.words);
-  const Thresholds thresholds(coding, args.random);
+  const Thresholds thresholds = quantize_thresholds(coding, args.random);
   with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
     for_each_granule(args.range, [&](const Granule& granule) {
       const GranuleBlocks blocks(args.norms.blocks, widths, granule);
@@ -244,7 +244,7 @@ __attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) 
   GroupWidths widths;
   find_widths(args.norms.blocks, args.range.group, widths);
   clear_unspent(args.range, widths, args.out_words);
-  const Thresholds thresholds(encode_stream_of(args));
+  const Thresholds thresholds = encode_thresholds_of(args);
   with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
     for_each_granule(args.range, [&](const Granule& granule) {
       const GranuleBlocks blocks(args.norms.blocks, widths, granule);

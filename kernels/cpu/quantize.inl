@@ -97,24 +97,15 @@ struct RangeEncoder {
   }
 };
 
-/** With each rank's own thresholds, or to nearest. */
 template <typename Encoder, typename Source>
 void encode_range(const Encoder& encoder, Source& source, const Range& range,
                   const Thresholds& thresholds, Rounding rounding, const OutWords& out) {
   RangeEncoder<Encoder, Source> work{encoder, source, thresholds, {}};
   if (rounding == Rounding::nearest) {
     work.template run<NearestUniforms>(range, out);
-  } else {
+  } else if (thresholds.are_own()) {
     work.template run<typename Encoder::OwnUniforms>(range, out);
-  }
-}
-
-/** With thresholds from the strata of ranks. */
-template <typename Encoder, typename Source>
-void encode_correlated(const Encoder& encoder, Source& source, const Range& range,
-                       const Thresholds& thresholds, const OutWords& out) {
-  RangeEncoder<Encoder, Source> work{encoder, source, thresholds, {}};
-  if (thresholds.are_field()) {
+  } else if (thresholds.are_field()) {
     work.template run<typename Encoder::RankUniforms>(range, out);
   } else {
     work.template run<StoredUniforms>(range, out);
@@ -149,13 +140,8 @@ void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
       encoder, Norms(args.norms, coding, args.range.value_count),
       Values(args.values, args.dtype, args.range, coding.rotated, args.random)};
   const Range range = source.values.coded_range();
-  const Thresholds thresholds(coding, args.random);
-  const OutWords out{args.words, args.nontemporal};
-  if (thresholds.are_own()) {
-    encode_range(encoder, source, range, thresholds, coding.rounding, out);
-  } else {
-    encode_correlated(encoder, source, range, thresholds, out);
-  }
+  encode_range(encoder, source, range, quantize_thresholds(coding, args.random), coding.rounding,
+               {args.words, args.nontemporal});
 }
 
 /** Without levels a code is the value's own pattern. */

@@ -260,7 +260,7 @@ class RescaledSource {
 /** full: the sum where all ranks hold their top code. */
 template <typename Encoder, typename Add>
 void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full, Add add) {
-  const Thresholds thresholds(encode_stream_of(args));
+  const Thresholds thresholds = encode_thresholds_of(args);
   const Rounding rounding = args.coding.rounding;
   if (args.coding.rescale) {
     RescaledSource<ValueTile, Encoder, Add, ScalesByNorms> source(encoder, args, add, {full});
@@ -291,7 +291,7 @@ bool reduce_many_bytes(const ReduceManyArgs& args) {
   const double full = static_cast<double>(args.coding.ranks) * args.coding.steps;
   RescaledSource<HalfTile, ByteSumEncoder, Add, ScalesByNorms> source(encoder, args,
                                                                       add_tile_of_bytes, {full});
-  encode_range(encoder, source, args.range, Thresholds(encode_stream_of(args)),
+  encode_range(encoder, source, args.range, encode_thresholds_of(args),
                args.coding.rounding, {args.out_words, args.nontemporal});
   return true;
 }
@@ -305,7 +305,7 @@ void reduce_many_means(const ReduceManyArgs& args) {
                                 ScalesByPeaks>;
   const LinearEncoder<kBits> encoder{args.coding.steps_down};
   Source source(encoder, args, add_scaled_means<kBits>, {});
-  encode_range(encoder, source, args.range, Thresholds(encode_stream_of(args)),
+  encode_range(encoder, source, args.range, encode_thresholds_of(args),
                args.coding.rounding, {args.out_words, args.nontemporal});
 }
 

@@ -27,6 +27,7 @@
 #include "kernels/cpu/float_environment.h"
 #include "kernels/cpu/tables.h"
 #include "kernels/cpu/vector.h"
+#include "kernels/rounding_strata.h"
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "lanes are addressed as bytes of words");
 

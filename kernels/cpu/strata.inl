@@ -202,14 +202,12 @@ void fill_correlated(const Strata& strata, const RandomTile& own, const OffsetTi
 /** Where the thresholds of a stage's roundings come from. */
 class Thresholds {
  public:
-  explicit Thresholds(const RandomStream& own) : Thresholds(own, Strata{0, 0, 1, 0, 0, {}}, {}) {}
-
-  /** Those of quantize. */
-  Thresholds(const Coding& coding, const RandomSite& site)
-      : Thresholds(stream_of(site, Draw::quantize),
-                   coding.rounding == Rounding::correlated ? strata_of(site.rank, coding.ranks)
-                                                           : Strata{0, 0, 1, 0, 0, {}},
-                   site) {}
+  /** R(e) of these words, or a number of such a stratum made of them. */
+  Thresholds(const RandomStream& own, const Strata& strata, const RandomSite& site)
+      : own_(own),
+        strata_(strata),
+        factors_(factors_of(site, strata)),
+        b_(shared_stream_of(site, Draw::strata_b, strata)) {}
 
   /** Whether the thresholds are R(e) of the rank's own words. */
   bool are_own() const { return strata_.count == 1; }
@@ -255,12 +253,6 @@ class Thresholds {
     fill_random(b_, first_value, b);
   }
 
-  Thresholds(const RandomStream& own, const Strata& strata, const RandomSite& site)
-      : own_(own),
-        strata_(strata),
-        factors_(factors_of(site, strata)),
-        b_(shared_stream_of(site, Draw::strata_b, strata)) {}
-
   static FactorWords factors_of(const RandomSite& site, const Strata& strata) {
     if (strata.count == 1) return {};
     return factor_words(random_group(shared_stream_of(site, Draw::strata_a, strata), 0));
@@ -268,7 +260,7 @@ class Thresholds {
 
   /** Words that are the same on all ranks that share strata. */
   static RandomStream shared_stream_of(const RandomSite& site, Draw draw, const Strata& strata) {
-    return random_stream(site.key, site.step, site.index, draw, strata.group, 0);
+    return random_stream(site.key, site.step, site.index, draw, strata.group, strata.hop);
   }
 
   TileStream own_;
@@ -276,6 +268,10 @@ class Thresholds {
   FactorWords factors_;
   TileStream b_;
 };
+
+Thresholds quantize_thresholds(const Coding& coding, const RandomSite& site) {
+  return Thresholds(stream_of(site, Draw::quantize), strata_of_quantize(coding, site), site);
+}
 
 // The numbers that round a tile's values, in one of the forms that an encoder reads.
 

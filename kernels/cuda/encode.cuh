@@ -3,11 +3,14 @@
 #ifndef GQ_KERNELS_CUDA_ENCODE_CUH
 #define GQ_KERNELS_CUDA_ENCODE_CUH
 
+#include <type_traits>
+
 #include "kernels/codec/exponential_words.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/strata.h"
 #include "kernels/codec/words.h"
 #include "kernels/cuda/launch/values_kernel.cuh"
+#include "kernels/rounding_strata.h"
 
 namespace gq::cuda {
 
@@ -82,8 +85,8 @@ struct OwnThresholds {
   }
 };
 
-/** Those of quantize: own words, or strata of them (correlated). */
-struct QuantizeThresholds : OwnThresholds {
+/** Own words, or strata of them (correlated). */
+struct StrataThresholds : OwnThresholds {
   struct Start {
     StreamStart own, b;
     FactorWords factors;
@@ -91,12 +94,16 @@ struct QuantizeThresholds : OwnThresholds {
   Strata strata;
   KeyedStream a, b;
 
-  QuantizeThresholds(const Coding& coding, const RandomSite& site)
-      : OwnThresholds{own_stream(site, Draw::quantize)},
-        strata(coding.rounding == Rounding::correlated ? strata_of(site.rank, coding.ranks)
-                                                       : Strata{0, 0, 1, 0, 0, {}}),
-        a(stream_at(site, Draw::strata_a, strata.group, 0)),
-        b(stream_at(site, Draw::strata_b, strata.group, 0)) {}
+  StrataThresholds(const KeyedStream& own, const Strata& strata, const RandomSite& site)
+      : OwnThresholds{own},
+        strata(strata),
+        a(stream_at(site, Draw::strata_a, strata.group, strata.hop)),
+        b(stream_at(site, Draw::strata_b, strata.group, strata.hop)) {}
+
+  /** Those of quantize. */
+  StrataThresholds(const Coding& coding, const RandomSite& site)
+      : StrataThresholds(own_stream(site, Draw::quantize), strata_of_quantize(coding, site),
+                         site) {}
 
   GQ_DEVICE Start start() const {
     const StreamStart own_start = start_of(own);
@@ -118,6 +125,24 @@ struct QuantizeThresholds : OwnThresholds {
     }
   }
 };
+
+/** Those of a wide sum: OwnThresholds, or StrataThresholds for one that other nodes' sums are
+ *  rounded beside. */
+template <typename Thresholds>
+Thresholds sum_thresholds(const ReduceManyArgs& args) {
+  const KeyedStream own = args.coding.rounding_down == RoundingDown::subtractive
+                              ? shared_stream(args.random, Draw::subtractive)
+                              : own_stream(args.random, Draw::encode_again);
+  if constexpr (std::is_same_v<Thresholds, OwnThresholds>) {
+    return {own};
+  } else {
+    return {own, strata_of_sum(args.coding, args.random), args.random};
+  }
+}
+
+inline bool has_strata(const ReduceManyArgs& args) {
+  return strata_of_sum(args.coding, args.random).count > 1;
+}
 
 /** Encodes a thread's values and writes their codes. */
 template <typename LevelKind, typename Thresholds>

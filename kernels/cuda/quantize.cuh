@@ -11,18 +11,18 @@ struct Quantize : ValueStage {
   static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
   struct Own {
     Scale scale;
-    typename Encoder<Levels, QuantizeThresholds>::Thread encoder;
+    typename Encoder<Levels, StrataThresholds>::Thread encoder;
   };
 
   ValueSource source;
   NormSource norms;
-  Encoder<Levels, QuantizeThresholds> encoder;
+  Encoder<Levels, StrataThresholds> encoder;
 
   Quantize(const QuantizeArgs& args, const Levels& levels)
       : ValueStage(args.range, args.coding.rotated),
         source(args.values, args.dtype),
         norms(args.norms, args.coding.block),
-        encoder{levels, QuantizeThresholds(args.coding, args.random),
+        encoder{levels, StrataThresholds(args.coding, args.random),
                 args.coding.rounding == Rounding::nearest, word_buffer<Levels::kBits>(args.words)} {
   }
 

@@ -1,63 +1,25 @@
 // Wide reduce on a stream.
-#include "kernels/cuda/reduce_many.cuh"
 #include "kernels/cuda/tables.h"
+#include "kernels/cuda/wide_sums.cuh"
 
 namespace gq::cuda {
 namespace {
 
-using Calls = StageCalls<ReduceManyArgs>;
-
-template <typename Stage>
-StageError run_stage(const Calls& calls, const Stage& stage) {
-  return calls.run(Launcher(calls.first().stream), reduce_many_kernel<Stage>, stage,
-                   typename Stage::List(calls.first()));
-}
-
-template <typename Add, typename Levels>
-StageError run(const Calls& calls, const Add& add, const Levels& levels) {
-  const ReduceManyArgs& args = calls.first();
-  return args.coding.rescale
-             ? run_stage(calls, ReduceManyRescaled<Add, Levels>(args, add, levels))
-             : run_stage(calls, ReduceMany<Add, Levels>(args, add, levels));
-}
-
 template <uint32_t kBits>
-StageError run_linear(const Calls& calls) {
-  const Coding& coding = calls.first().coding;
-  if (calls.first().operand_scales_bytes != 0) {
-    return run_stage(calls, ReduceManyRescaled<AddMeans<kBits>, LinearLevels<kBits>>(
-                                calls.first(), AddMeans<kBits>(calls.first()),
-                                LinearLevels<kBits>{coding.steps_down}));
-  }
-  const AddLinear<kBits> add{Operands(calls.first()), coding.steps};
-  return coding.bits_down == 8 ? run(calls, add, LinearLevels<8>{coding.steps_down})
-                               : run(calls, add, LinearLevels<4>{coding.steps_down});
-}
-
-template <typename Add>
-StageError run_exponential(const Calls& calls, const Add& add) {
-  return calls.first().coding.bits_down == 8 ? run(calls, add, ExponentialLevels<8, 0>{0})
-                                             : run(calls, add, ExponentialLevels<4, 0>{0});
-}
-
-StageError run_all(const Calls& calls) {
+StageError run_means(const ReduceManyCalls& calls) {
   const ReduceManyArgs& args = calls.first();
-  const Coding& coding = args.coding;
-  if (coding.levels == Levels::none) return run_stage(calls, ReduceManyNone(args));
-  if (coding.levels == Levels::linear) {
-    return coding.bits == 8 ? run_linear<8>(calls) : run_linear<4>(calls);
+  return run_sums(calls, ReduceManyRescaled<AddMeans<kBits>, LinearLevels<kBits>>(
+                             args, AddMeans<kBits>(args),
+                             LinearLevels<kBits>{args.coding.steps_down}));
+}
+
+StageError run_all(const ReduceManyCalls& calls) {
+  const ReduceManyArgs& args = calls.first();
+  if (args.coding.levels == Levels::none) return run_sums(calls, ReduceManyNone(args));
+  if (args.operand_scales_bytes != 0) {
+    return args.coding.bits == 8 ? run_means<8>(calls) : run_means<4>(calls);
   }
-  using Small = AddSmallLevels<WeightedOperandList>;
-  const Operands operands(args);
-  if (coding.mantissa_bits > 0) {
-    return run(calls, AddExponential<8, 2, WeightedOperandList>{operands},
-               ExponentialLevels<8, 2>{0});
-  }
-  if (coding.bits == 8) {
-    return run_exponential(calls, AddExponential<8, 0, WeightedOperandList>{operands});
-  }
-  if (coding.ranks <= Small::kRanksMax) return run_exponential(calls, Small(args));
-  return run_exponential(calls, AddExponential<4, 0, WeightedOperandList>{operands});
+  return has_strata(args) ? reduce_many_of_node(calls) : WideSums<OwnThresholds>(calls).run();
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #define GQ_KERNELS_CUDA_REDUCE_MANY_CUH
 
 #include "kernels/cuda/encode.cuh"
-#include "kernels/cuda/wide_sums.cuh"
+#include "kernels/cuda/operand_sums.cuh"
 
 namespace gq::cuda {
 
@@ -14,19 +14,17 @@ inline double full_sum(const Coding& coding) {
 }
 
 /** What all wide sums share: `full`, where all ranks hold their top code, is the most they are. */
-template <typename Add, typename Levels>
+template <typename Add, typename Levels, typename Thresholds>
 struct WideSum : ValueStage {
   Add add;
-  Encoder<Levels, OwnThresholds> encoder;
+  Encoder<Levels, Thresholds> encoder;
   double full;
 
   WideSum(const ReduceManyArgs& args, const Add& add, const Levels& levels)
       : ValueStage(args.range, args.coding.rotated),
         add(add),
         encoder{levels,
-                {args.coding.rounding_down == RoundingDown::subtractive
-                     ? shared_stream(args.random, Draw::subtractive)
-                     : own_stream(args.random, Draw::encode_again)},
+                sum_thresholds<Thresholds>(args),
                 args.coding.rounding == Rounding::nearest,
                 word_buffer<Levels::kBits>(args.out_words)},
         full(full_sum(args.coding)) {}
@@ -39,9 +37,9 @@ struct WideSum : ValueStage {
 };
 
 /** Wide sums under one scale. */
-template <typename Add, typename Levels>
-struct ReduceMany : WideSum<Add, Levels> {
-  using WideSum<Add, Levels>::WideSum;
+template <typename Add, typename Levels, typename Thresholds = OwnThresholds>
+struct ReduceMany : WideSum<Add, Levels, Thresholds> {
+  using WideSum<Add, Levels, Thresholds>::WideSum;
   using List = typename Add::List;
   static constexpr uint32_t kBlocksAtOnce = Add::kBlocksAtOnce;
 
@@ -61,8 +59,9 @@ struct ReduceMany : WideSum<Add, Levels> {
 /** Wide sums of which each block gets a scale of its own (rescale): threads find the peak of their
  *  block and then encode it. Blocks longer than a block of threads are added twice, for their peak
  *  and for their codes: that needs no memory. */
-template <typename Add, typename Levels>
-struct ReduceManyRescaled : WideSum<Add, Levels> {
+template <typename Add, typename Levels, typename Thresholds = OwnThresholds>
+struct ReduceManyRescaled : WideSum<Add, Levels, Thresholds> {
+  using Sum = WideSum<Add, Levels, Thresholds>;
   using List = typename Add::List;
   static constexpr uint32_t kBlocksAtOnce = 2;  // its sums do not fit into 80 registers
   NormSource norms;
@@ -70,13 +69,13 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
   uint16_t* out_scales;
 
   ReduceManyRescaled(const ReduceManyArgs& args, const Add& add, const Levels& levels)
-      : WideSum<Add, Levels>(args, add, levels),
+      : Sum(args, add, levels),
         norms(args.norms, args.coding.block),
         blocks(args.coding.block),
         out_scales(args.out_scales) {}
 
   GQ_HD void set(const Piece& piece) {
-    WideSum<Add, Levels>::set(piece);
+    Sum::set(piece);
     if constexpr (Add::kOwnScales) {
       this->add.scales_bytes = uint64_t{piece.scales_behind} * sizeof(uint16_t);
     } else {

@@ -1,10 +1,12 @@
-"""Thresholds of correlated rounding: each rank's own stratum of [0, 2^23) (FORMAT.md section 5)."""
+"""Thresholds of correlated rounding: each rank's own stratum of [0, 2^23) (FORMAT.md section 5), or
+each node's (section 10)."""
 
 from functools import lru_cache
 
 import numpy as np
 
-from .random import QUANTIZE, STRATUM_A, STRATUM_B, counters, key, philox4x32, random_words
+from .random import (QUANTIZE, REENCODE, STRATUM_A, STRATUM_B, counters, key, philox4x32,
+                     random_words)
 
 GROUP_RANK_COUNT = 1024
 FIELD_MODULI = (None, 0x3, 0x7, 0xB, 0x13, 0x25, 0x43, 0x83, 0x11B, 0x211, 0x409)  # by m
@@ -47,35 +49,51 @@ def strata(a, b, j, group_rank_count):
     return (a * np.uint64(j) + b) % np.uint64(stratum_count(group_rank_count))
 
 
-def factor_words(call, group, first_value, value_count):
+def factor_words(call, group, hop, first_value, value_count):
     """A of elements, the same for 16 of them: 32 bits each, as uint64."""
-    F0, F1 = philox4x32(counters(call, STRATUM_A, group, 0, [0]), key(call))[0, :2]
+    F0, F1 = philox4x32(counters(call, STRATUM_A, group, hop, [0]), key(call))[0, :2]
     elements = np.arange(first_value, first_value + value_count, dtype=np.uint64)
     return (F0 + elements // np.uint64(16) * F1) % np.uint64(2**32)
 
 
 @lru_cache(maxsize=4)
-def shared_draws(call, group, Q, first_value, value_count):
+def shared_draws(call, group, hop, Q, first_value, value_count):
     """(a, b) of elements; one group's ranks ask for them one after another."""
-    A = factor_words(call, group, first_value, value_count)
-    R = random_words(call, STRATUM_B, group, 0, first_value, value_count)
+    A = factor_words(call, group, hop, first_value, value_count)
+    R = random_words(call, STRATUM_B, group, hop, first_value, value_count)
     a = np.uint64(1) + (A * np.uint64(Q - 1) >> np.uint64(32))
     b = R * np.uint64(Q) >> np.uint64(32)
     a.flags.writeable = b.flags.writeable = False
     return a, b
 
 
+def group_size(rank, rank_count):
+    """Ranks that share strata with this one, itself among them; nodes likewise."""
+    return min(GROUP_RANK_COUNT, rank_count - rank // GROUP_RANK_COUNT * GROUP_RANK_COUNT)
+
+
 def thresholds(call, rank, rank_count, first_value, value_count):
     """r of elements for one rank: 23 bits each, as uint64."""
-    v = random_words(call, QUANTIZE, rank, 0, first_value, value_count) % np.uint64(2**23)
-    group, j = divmod(rank, GROUP_RANK_COUNT)
-    group_rank_count = min(GROUP_RANK_COUNT, rank_count - group * GROUP_RANK_COUNT)
-    if group_rank_count == 1:
+    own = random_words(call, QUANTIZE, rank, 0, first_value, value_count)
+    return _stratified(call, own, rank, rank_count, 0, first_value)
+
+
+def node_thresholds(call, owner, node, node_count, hop, first_value, value_count):
+    """The same for the sum of a node, which `owner` encodes."""
+    own = random_words(call, REENCODE, owner, hop, first_value, value_count)
+    return _stratified(call, own, node, node_count, hop, first_value)
+
+
+def _stratified(call, own, member, member_count, hop, first_value):
+    v = own % np.uint64(2**23)
+    group, j = divmod(member, GROUP_RANK_COUNT)
+    size = group_size(member, member_count)
+    if size == 1:
         return v
-    Q = stratum_count(group_rank_count)
-    a, b = shared_draws(call, group, Q, first_value, value_count)
-    k = strata(a, b, j, group_rank_count)
-    m = field_order(group_rank_count)
+    Q = stratum_count(size)
+    a, b = shared_draws(call, group, hop, Q, first_value, len(own))
+    k = strata(a, b, j, size)
+    m = field_order(size)
     if m:
         return k * np.uint64(2**(23 - m)) + v % np.uint64(2**(23 - m))
     return (k * np.uint64(2**23) + v) // np.uint64(Q)

@@ -53,7 +53,8 @@ def add_part(request, form, place, operands, norms, value_count, first_value, ad
         return add(form, request.call, place, operands, *given)
     part, node = place
     nodes = nodes_of(request.nodes)
-    sums = [_node_sum(form, request.call, ranks, part, operands, *given, add) for ranks in nodes]
+    sums = [_node_sum(form, request.call, nodes, number, part, operands, *given, add)
+            for number in range(len(nodes))]
     weights = [len(ranks) for ranks in nodes]
     owner = _owner(nodes[node], part)
     if encodes_nodes_down(form):
@@ -69,10 +70,12 @@ def _owner(ranks, part):
     return ranks[part % len(ranks)]
 
 
-def _node_sum(form, call, ranks, part, operands, norms, value_count, first_value, add):
+def _node_sum(form, call, nodes, number, part, operands, norms, value_count, first_value, add):
     """What the part's owner on a node makes of the codes there, (words, scales): the node's mean,
     as the codes of one rank or as the result is encoded."""
-    of_node = replace(form, rank_count=len(ranks), rounding_down="random")
+    ranks = nodes[number]
+    of_node = replace(form, rank_count=len(ranks), rounding_down="random", node=number,
+                      node_count=len(nodes))
     if not encodes_nodes_down(form):
         if len(ranks) == 1:
             return operands[ranks[0]], norms

@@ -20,6 +20,7 @@ class Format:
     combines: the longest chain of reductions in code form, 0 for wide.
     bits_down: of what a wide sum becomes; 0 stands for bits.
     mean_bits: of width=adaptive and levels=rice, 2.5 to 8, where bits is 0; else 0.
+    node, node_count: of sums of a node's ranks, the node and how many there are; else 0.
     """
 
     levels: str
@@ -35,6 +36,8 @@ class Format:
     rotate: str = "none"
     mantissa_bits: int = 0
     mean_bits: float = 0
+    node: int = 0
+    node_count: int = 0
 
     def __post_init__(self):
         allowed = _PAIRINGS[self.levels, self.bits]

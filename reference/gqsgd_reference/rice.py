@@ -8,11 +8,11 @@ import numpy as np
 
 from .adaptive import BLOCK, GRANULE, SLICE_ALIGNMENT, groups_of
 from .block_norm import block_count, norm_codes, norms_of
-from .correlated import GROUP_RANK_COUNT
+from .correlated import group_size
 from .floats import NAN_PATTERN, bits, float32_of, ieee
 from .hierarchy import add_part
-from .quantize import quantize_bits, rounding_bits
-from .random import REENCODE
+from .quantize import quantize_bits
+from .wide import reencode_bits
 
 CELL = 32
 POISONED, ZEROS = 14, 15  # parameters without codes
@@ -48,9 +48,11 @@ def planes_of(mean_bits, blocks, group_count, group_values, is_sum):
 
 def margin_of(form, is_sum, rank):
     """The factor of the margin: 12 where all values of a word are rounded independently."""
-    ranks = min(GROUP_RANK_COUNT, form.rank_count - rank // GROUP_RANK_COUNT * GROUP_RANK_COUNT)
-    is_independent = is_sum or form.rounding != "correlated" or ranks & (ranks - 1) == 0
-    return 12 if is_independent else 45
+    member, count = (form.node, form.node_count) if is_sum else (rank, form.rank_count)
+    if form.rounding != "correlated" or count == 0:
+        return 12
+    size = group_size(member, count)
+    return 12 if size & (size - 1) == 0 else 45
 
 
 def symbols_of(magnitudes, negative):
@@ -273,9 +275,7 @@ class _Group:
 
     def add(self, whole, form, call, owner, operands, *_, hop=1, **__):
         """(words, no scales) of the sum: that of a node lies as codes do; as hierarchy asks."""
-        r = self.bits_of(lambda begin, count: np.full(count, 2**22, dtype=np.uint64)
-                         if form.nearest
-                         else rounding_bits(call, REENCODE, owner, hop, begin, count))
+        r = self.bits_of(lambda begin, count: reencode_bits(form, call, owner, hop, begin, count))
         planes = self.planes_down if form == whole else self.planes
         return encode(sum_of([decode(words, self.value_count) for words in operands]), planes,
                       form.nearest, margin_of(form, True, owner), r), None

@@ -3,6 +3,7 @@
 import numpy as np
 
 from .block_norm import NAN_CODE, largest_per_block, norm_codes, norms_of
+from .correlated import node_thresholds
 from .floats import bits, float32_of, ieee, rounded_up
 from .levels import value_over_octave
 from .narrow_codes import decode as decode_narrow
@@ -67,6 +68,9 @@ def reencode_bits(form, call, owner, hop, first_value, value_count):
         return np.full(value_count, NEAREST_BITS)
     if form.rounding_down == "subtractive":
         return subtractive_bits(call, first_value, value_count)
+    if form.rounding == "correlated" and form.node_count > 0:
+        return node_thresholds(call, owner, form.node, form.node_count, hop, first_value,
+                               value_count)
     return rounding_bits(call, REENCODE, owner, hop, first_value, value_count)
 
 

@@ -228,6 +228,16 @@ inline RandomSite random_site(const Endpoint& endpoint, const Call& call, uint32
                     call.step_at};
 }
 
+/** The same for a move that adds. */
+inline RandomSite random_site(const Endpoint& endpoint, const Call& call, const Move& move) {
+  RandomSite site = random_site(endpoint, call, move.hop);
+  if (move.addends == Addends::node) {
+    site.node = endpoint.nodes.node_of(endpoint.rank());
+    site.nodes = endpoint.nodes.count();
+  }
+  return site;
+}
+
 }  // namespace gq
 
 #endif

@@ -120,7 +120,7 @@ ValuesAhead RiceStages::values_behind(const Group& group) const {
 
 StageError RiceStages::encode(Content content, const Group& group, EncodeRiceArgs args) const {
   args.coding = plan_.coding;
-  args.random = random_site(endpoint_, call_, group.move.hop);
+  args.random = random_site(endpoint_, call_, group.move);
   args.first_value = group.first_value;
   args.stride_values = plan_.groups.stride_values();
   args.value_count = group.value_count;

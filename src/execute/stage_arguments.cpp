@@ -159,7 +159,7 @@ ReduceManyArgs StageArguments::reduce_many(const Move& move, const Piece& piece,
       args.operand_scales_bytes = scales_behind_words(move, piece);
     }
   }
-  args.random = random(move.hop);
+  args.random = random_site(*endpoint_, *call_, move);
   args.range = piece.range;
   args.words = operands;
   args.norms = norms_of(move, piece);

@@ -63,10 +63,13 @@ void look_at_cell(const RiceCellValues& cell, float inverse, RiceLook& look) {
   look.values += kRiceCell;
 }
 
+Strata strata_of(const EncodeRiceArgs& args) {
+  return args.is_sum ? strata_of_sum(args.coding, args.random)
+                     : strata_of_quantize(args.coding, args.random);
+}
+
 RiceBounds bounds_of(const EncodeRiceArgs& args, const RiceLayout& layout) {
-  const Coding& coding = args.coding;
-  return {layout.cells, layout.room,
-          rice_margin(coding.rounding, args.is_sum, args.random.rank, coding.ranks)};
+  return {layout.cells, layout.room, rice_margin(strata_of(args))};
 }
 
 template <bool kNearest>
@@ -140,8 +143,8 @@ class RiceWriter {
 };
 
 Thresholds thresholds_of(const EncodeRiceArgs& args) {
-  return args.is_sum ? Thresholds(stream_of(args.random, Draw::encode_again))
-                     : Thresholds(args.coding, args.random);
+  const Draw draw = args.is_sum ? Draw::encode_again : Draw::quantize;
+  return Thresholds(stream_of(args.random, draw), strata_of(args), args.random);
 }
 
 /** Where the thresholds of a group's values come from, a tile at a time. */

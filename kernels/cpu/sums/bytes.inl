@@ -1,10 +1,12 @@
 // Wide sums of 8-bit linear codes, encoded with 8 bits: sums of bytes, kept in 16 bits.
 
 /** What rounds a re-encode. */
-RandomStream encode_stream_of(const ReduceManyArgs& args) {
-  return args.coding.rounding_down == RoundingDown::subtractive
-             ? shared_stream_of(args.random, Draw::subtractive)
-             : stream_of(args.random, Draw::encode_again);
+Thresholds encode_thresholds_of(const ReduceManyArgs& args) {
+  const RandomSite& site = args.random;
+  const RandomStream own = args.coding.rounding_down == RoundingDown::subtractive
+                               ? shared_stream_of(site, Draw::subtractive)
+                               : stream_of(site, Draw::encode_again);
+  return Thresholds(own, strata_of_sum(args.coding, site), site);
 }
 
 #if GQ_VECTOR_BYTES > 0
@@ -20,7 +22,8 @@ bool is_mean(const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
   const bool bytes = coding.bits == 8 && coding.bits_down == 8 && !coding.rescale;
   const bool power = coding.ranks <= kMeanRanks && (coding.ranks & (coding.ranks - 1)) == 0;
-  return coding.levels == Levels::linear && bytes && power && args.weights == nullptr;
+  const bool plain = args.weights == nullptr && encode_thresholds_of(args).are_own();
+  return coding.levels == Levels::linear && bytes && power && plain;
 }
 
 /** The top log2 bits of r(e). Bits 22 to 16 of R(e) are the low ones of its third byte, which is
@@ -80,10 +83,10 @@ void mean_tile(const ReduceManyArgs& args, const Tile& tile, const RandomTile& r
 }
 
 void reduce_many_mean(const ReduceManyArgs& args) {
-  const TileStream stream(encode_stream_of(args));
+  const Thresholds thresholds = encode_thresholds_of(args);
   for_each_tile(args.range, [&](const Tile& tile) {
     RandomTile random;
-    fill_random(stream, args.range.first_value + tile.offset, random);
+    thresholds.fill_own(args.range.first_value + tile.offset, random);
     write_codes<8>({args.out_words, args.nontemporal}, tile, [&](uint8_t* byte) {
       if (is_full(tile)) return mean_tile<true>(args, tile, random, byte);
       mean_tile<false>(args, tile, random, byte);
@@ -201,6 +204,25 @@ GQ_INLINE void uniform_columns(const SpreadUniforms& uniforms, uint32_t e, Words
   GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) uniform[k] &= kUniformMask;
 }
 
+GQ_INLINE void uniform_columns(const FieldUniforms& uniforms, uint32_t e, Words (&uniform)[4]) {
+  const FieldTile& tile = uniforms.tile;
+  spread_columns(words_of(tile.own, e), uniform);
+  Words strata;
+  memcpy(&strata, tile.stratum + e, sizeof strata);
+  GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+    uniform[k] &= kUniformMask >> tile.field_bits;
+    uniform[k] |= (strata >> (8 * k) & 0xffu) << 16;
+  }
+}
+
+GQ_INLINE void uniform_columns(const StoredUniforms& uniforms, uint32_t e, Words (&uniform)[4]) {
+  GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+    for (uint32_t w = 0; w < GQ_VECTOR_BYTES / 4; ++w) {
+      uniform[k][w] = uniforms.bits_of(e + 4 * w + k) & kUniformMask;
+    }
+  }
+}
+
 GQ_INLINE void uniform_columns(const NearestUniforms&, uint32_t, Words (&uniform)[4]) {
   GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) uniform[k] = Words{} + kUniformHalf;
 }
@@ -223,6 +245,7 @@ struct ByteSumEncoder {
   static constexpr uint32_t kBits = 8;
   static constexpr uint32_t kSteps = 127;
   using OwnUniforms = SpreadUniforms;
+  using RankUniforms = FieldUniforms;
 
   /** Norms of sums are 0 or of the size of integers of 16 bits: both factors in one are exact. */
   Scale scale_for_norm(float norm) const {

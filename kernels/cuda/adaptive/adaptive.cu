@@ -64,7 +64,8 @@ StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTa
   if (args->weights != nullptr) {  // As without groups.
     return {"reduce_many", 0, nullptr, "no stage of devices adds means"};
   }
-  return run<ReduceGroups>(args, count, table);
+  return has_strata(*args) ? run<ReduceGroups<StrataThresholds>>(args, count, table)
+                           : run<ReduceGroups<OwnThresholds>>(args, count, table);
 }
 StageError dequantize_groups(const DequantizeArgs* args, size_t count, const BatchTable& table) {
   return run<DequantizeGroups>(args, count, table, args->gate);

@@ -43,10 +43,12 @@ struct PlaneSums {
   }
 };
 
+/** Thresholds: as of sum_thresholds(). */
+template <typename Thresholds>
 struct ReduceGroups : GroupStage {
   static constexpr uint32_t kBlocksAtOnce = 2;
   using Shared = EncodedUnit;
-  GroupEncoder<OwnThresholds> encoder;
+  GroupEncoder<Thresholds> encoder;
   uint32_t ranks;
   bool rescale;
   const uint32_t* const* operands = nullptr;
@@ -56,10 +58,7 @@ struct ReduceGroups : GroupStage {
 
   ReduceGroups(const ReduceManyArgs& args, uint64_t values_in_all)
       : GroupStage(*args.range.grouped, args.coding.mean_half_bits, args.norms, values_in_all),
-        encoder{{args.coding.rounding_down == RoundingDown::subtractive
-                     ? shared_stream(args.random, Draw::subtractive)
-                     : own_stream(args.random, Draw::encode_again)},
-                args.coding.rounding == Rounding::nearest},
+        encoder{sum_thresholds<Thresholds>(args), args.coding.rounding == Rounding::nearest},
         ranks(args.coding.ranks),
         rescale(args.coding.rescale) {}
 
@@ -73,7 +72,7 @@ struct ReduceGroups : GroupStage {
 
   GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
     const GroupWidths widths(shared.widths, code_of_thread(norms, unit), unit.plane_count);
-    const OwnThresholds::Start start = encoder.thresholds.start();
+    const typename Thresholds::Start start = encoder.thresholds.start();
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
                  const uint32_t width = widths.width(block);

@@ -14,10 +14,6 @@ GQ_DEVICE float float_at(const void* values, int32_t dtype, uint64_t offset) {
   return widened(static_cast<const double*>(values)[offset]);
 }
 
-uint32_t margin_of(const Coding& coding, bool is_sum, uint32_t rank) {
-  return rice_margin(coding.rounding, is_sum, rank, coding.ranks);
-}
-
 /** The caller's values. */
 struct LoadValue {
   const RiceStage& stage;
@@ -31,7 +27,7 @@ struct LoadValue {
 };
 
 struct QuantizeRice : RiceStage {
-  using Encoder = GroupEncoderOfRice<RiceQuantizeThresholds>;
+  using Encoder = GroupEncoderOfRice<RiceStrataThresholds>;
   using Shared = Encoder::Shared<LoadValue>;
   Encoder encoder;
   int32_t dtype;
@@ -39,8 +35,8 @@ struct QuantizeRice : RiceStage {
 
   explicit QuantizeRice(const QuantizeArgs& args)
       : RiceStage(*args.range.grouped),
-        encoder{RiceQuantizeThresholds(args.coding, args.random), args.coding.packing(),
-                margin_of(args.coding, false, args.random.rank),
+        encoder{{StrataThresholds(args.coding, args.random)}, args.coding.packing(),
+                rice_margin(strata_of_quantize(args.coding, args.random)),
                 args.coding.rounding == Rounding::nearest},
         dtype(args.dtype) {}
 
@@ -65,10 +61,11 @@ struct LoadSum {
   }
 };
 
+template <typename Thresholds>
 struct ReduceRice : RiceStage {
-  using Encoder = GroupEncoderOfRice<RiceOwnThresholds>;
+  using Encoder = GroupEncoderOfRice<Thresholds>;
   union Shared {
-    Encoder::Shared<LoadSum> encoder;
+    typename Encoder::template Shared<LoadSum> encoder;
     GroupReader::Shared reader;
   };
   Encoder encoder;
@@ -80,8 +77,8 @@ struct ReduceRice : RiceStage {
 
   explicit ReduceRice(const ReduceManyArgs& args)
       : RiceStage(*args.range.grouped),
-        encoder{{{own_stream(args.random, Draw::encode_again)}}, args.coding.packing_down(),
-                margin_of(args.coding, true, args.random.rank),
+        encoder{{sum_thresholds<typename Thresholds::Plain>(args)}, args.coding.packing_down(),
+                rice_margin(strata_of_sum(args.coding, args.random)),
                 args.coding.rounding == Rounding::nearest},
         operand_packing(args.coding.packing()),
         ranks(args.coding.ranks) {}
@@ -208,7 +205,8 @@ StageError quantize_rice(const QuantizeArgs* args, size_t count, const BatchTabl
   return run<QuantizeRice>(args, count, table);
 }
 StageError reduce_rice(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
-  return run<ReduceRice>(args, count, table);
+  return has_strata(*args) ? run<ReduceRice<RiceStrataThresholds>>(args, count, table)
+                           : run<ReduceRice<RiceOwnThresholds>>(args, count, table);
 }
 StageError dequantize_rice(const DequantizeArgs* args, size_t count, const BatchTable& table) {
   return run<DequantizeRice>(args, count, table, args->gate);

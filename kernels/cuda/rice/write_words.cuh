@@ -8,8 +8,9 @@
 
 namespace gq::cuda {
 
-/** Thresholds of the re-encode: a rank's own words. */
+/** OwnThresholds for the cells of a warp. */
 struct RiceOwnThresholds : OwnThresholds {
+  using Plain = OwnThresholds;
   using Shared = RunWords;
 
   /** All lanes come here; first_value: of a run of cells. */
@@ -21,9 +22,9 @@ struct RiceOwnThresholds : OwnThresholds {
   }
 };
 
-/** Those of quantize. */
-struct RiceQuantizeThresholds : QuantizeThresholds {
-  using QuantizeThresholds::QuantizeThresholds;
+/** StrataThresholds likewise. */
+struct RiceStrataThresholds : StrataThresholds {
+  using Plain = StrataThresholds;
   struct Shared {
     RunWords own, b;
     uint32_t offset[kWarpThreads];  ///< of each group of random words

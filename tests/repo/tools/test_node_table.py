@@ -40,5 +40,8 @@ def test_ratios_are_those_of_hierarchical_over_direct(tables):
              for name, row in by_preset.items() if "," in row[1]}
     assert 0.9 < ratio["`rotated-4-8`"][1] < 1.2
     assert 1 < ratio["`paper-gl8`"][1] < 1.5
-    assert max(ratio["`blocks-8`"]) < 2.2
-    assert max(ratio["`rotated-8`"]) < 3.1
+    assert max(ratio["`blocks-8`"]) < 2.1
+    assert max(ratio["`rotated-8`"]) < 2.6
+    # On equal nodes independent roundings of their means would make it 1.5 and 1.9.
+    assert ratio["`blocks-8`"][1] < 1.42
+    assert ratio["`rotated-8`"][1] < 1.75

@@ -131,6 +131,27 @@ TEST(IsaExtended, CorrelatedThresholds_SameBits) {
   }
 }
 
+/** Sums of nodes, which are rounded beside those of other nodes: fields, primes, several groups. */
+TEST(IsaExtended, SumsOfNodes_SameBits) {
+  std::vector<Coding> formats = code_formats(2, 0, Rounding::correlated);
+  for (std::vector<Coding> more : {block_formats(), down_formats()}) {
+    for (Coding& coding : more) {
+      coding.rounding = Rounding::correlated;
+      coding.rounding_down = RoundingDown::random;
+      formats.push_back(coding);
+    }
+  }
+  for (const Coding& coding : formats) {
+    if (!coding.wide) continue;
+    for (const uint32_t nodes : {2u, 3u, 4u, 7u, 16u, 128u, 256u, 1031u}) {
+      expect_equal_node_sums(coding, {2048, 1000, 1}, nodes / 2, nodes);
+    }
+    for (const size_t count : {0, 1, 31, 33, 255, 257}) {
+      expect_equal_node_sums(coding, {4096, count, count % 4}, 1, 4);
+    }
+  }
+}
+
 std::vector<Coding> rotated_formats() {
   std::vector<Coding> formats;
   for (Format format : {linear(8, 8, Combine::average), linear(4, 4, Combine::average),

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "kernels/codec/linear.h"
+#include "kernels/codec/strata.h"
 #include "tests/support/inputs.h"
 #include "tests/unit/kernels/support/stage_calls.h"
 
@@ -167,6 +169,104 @@ TEST(Law, WideSums_UnbiasedWithTheExactVariance) {
       }
     }
     expect_law(errors, describe(coding));
+  }
+}
+
+/** r(e) of the sum of a node, by docs/FORMAT.md, section 10. */
+uint32_t node_threshold(const RandomSite& site, uint64_t e) {
+  const Strata strata = strata_of(site.node, site.nodes);
+  const auto group_of = [&](Draw draw, uint32_t rank, uint64_t group) {
+    return random_group(random_stream(site.key, site.step, site.index, draw, rank, 1), group);
+  };
+  const auto bits_of_value = [&](Draw draw, uint32_t rank) {
+    const PhiloxBlock words = group_of(draw, rank, e / kGroupValues);
+    return value_bits(words.word[e / kWordValues % 4], static_cast<uint32_t>(e));
+  };
+  const FactorWords factors = factor_words(group_of(Draw::strata_a, 0, 0));
+  const uint32_t offset = stratum_offset(strata, factor_bits(factors, e / kGroupValues));
+  return correlated_uniform(strata, bits_of_value(Draw::encode_again, site.rank), offset,
+                            bits_of_value(Draw::strata_b, 0));
+}
+
+/** Codes that the sum of a node becomes, one rank of which has one operand. */
+Words node_sum(const Coding& coding, const std::vector<Words>& operands, const RandomSite& site,
+               uint64_t first_value, size_t value_count) {
+  Words words(words_for(coding.bits, value_count), 0);
+  const auto ranks = static_cast<int32_t>(coding.ranks), steps = static_cast<int32_t>(coding.steps);
+  const Scale scale = linear_scale(static_cast<float>(ranks * steps), coding.steps);
+  for (size_t e = 0; e < value_count; ++e) {
+    int32_t sum = -ranks * steps;
+    for (const Words& operand : operands) {
+      sum += static_cast<int32_t>(lane_at(operand, coding.bits, e));
+    }
+    const uint32_t threshold = node_threshold(site, first_value + e);
+    const uint32_t lane =
+        linear_encode<false>(static_cast<float>(sum), scale, coding.steps, threshold);
+    words[e * coding.bits / 32] |= lane << (e * coding.bits % 32);
+  }
+  return words;
+}
+
+TEST(Law, SumsOfNodes_ThresholdsOfTheNodesStrata) {
+  constexpr size_t kValues = 700;
+  for (const uint8_t bits : {8, 4}) {
+    for (const uint32_t ranks : {2u, 3u, 4u}) {
+      const Coding coding =
+          coding_for(Levels::linear, bits, Combine::average, ranks, 0, Rounding::correlated);
+      std::vector<Words> operands;
+      for (uint32_t rank = 0; rank < ranks; ++rank) {
+        operands.push_back(close_codes(coding, rank, kValues));
+      }
+      for (const uint32_t nodes : {2u, 3u, 4u, 200u}) {
+        RandomSite site{17, 3, 4, 5, 1};
+        site.node = nodes - 1;
+        site.nodes = nodes;
+        const Call call{scalar_stages(), coding, site, 4096};
+        EXPECT_EQ(reduce_many(call, operands, kValues, 1),
+                  node_sum(coding, operands, site, 4096, kValues))
+            << describe(coding) << " nodes " << nodes;
+      }
+    }
+  }
+}
+
+/** Of N nodes with the same sums the mean has a fraction of 1 / N^2 of a step at most, where
+ *  independent roundings leave f (1 - f) / N. */
+TEST(Law, SumsOfNodes_ErrorsCancel) {
+  constexpr size_t kValues = 4096, kSteps = 64;
+  constexpr uint32_t kRanks = 3;
+  const Coding coding =
+      coding_for(Levels::linear, 8, Combine::average, kRanks, 0, Rounding::correlated);
+  std::vector<Words> operands;
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    operands.push_back(close_codes(coding, rank, kValues));
+  }
+  for (const uint32_t nodes : {2u, 3u, 4u, 8u}) {
+    double error_sum = 0, squares = 0, independent = 0;
+    for (uint32_t step = 0; step < kSteps; ++step) {
+      std::vector<double> means(kValues, 0);
+      for (uint32_t node = 0; node < nodes; ++node) {
+        Call call{scalar_stages(), coding, {17, step, 4, 3 * node, 1}};
+        call.site.node = node;
+        call.site.nodes = nodes;
+        const Words words = reduce_many(call, operands, kValues, 1);
+        for (size_t e = 0; e < kValues; ++e) {
+          means[e] += value_of_lane(coding, lane_at(words, 8, e));
+        }
+      }
+      for (size_t e = 0; e < kValues; ++e) {
+        double exact = 0;
+        for (const Words& operand : operands) {
+          exact += value_of_lane(coding, lane_at(operand, 8, e)) / kRanks;
+        }
+        const double fraction = exact - std::floor(exact), error = means[e] / nodes - exact;
+        error_sum += error;
+        squares += error * error;
+        independent += fraction * (1 - fraction) / nodes;
+      }
+    }
+    EXPECT_LE(std::fabs(error_sum), 5 * std::sqrt(independent)) << nodes;
+    EXPECT_LT(squares, (nodes < 4 ? 0.75 : 0.4) * independent) << nodes;
   }
 }
 

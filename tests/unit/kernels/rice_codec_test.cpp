@@ -210,14 +210,13 @@ TEST(RiceCodec, Margins_ChanceBelow2ToThe32nd) {
   EXPECT_LE(std::exp(-2.0 * kRiceMarginOfBytes), 0x1p-32);
   EXPECT_LE(std::exp(-0.5 * kRiceMargin), 0x1p-32);
   const auto margin = [](uint32_t ranks, uint32_t rank) {
-    return rice_margin(Rounding::correlated, false, rank, ranks);
+    return rice_margin(strata_of(rank, ranks));
   };
   for (const uint32_t ranks : {1u, 2u, 64u, 1024u}) EXPECT_EQ(margin(ranks, 0), 12u) << ranks;
   for (const uint32_t ranks : {3u, 6u, 7u, 1000u}) EXPECT_EQ(margin(ranks, 0), 45u) << ranks;
   EXPECT_EQ(margin(1030, 1023), 12u);
   EXPECT_EQ(margin(1030, 1024), 45u);  // of six ranks
-  EXPECT_EQ(rice_margin(Rounding::independent, false, 0, 3), 12u);
-  EXPECT_EQ(rice_margin(Rounding::correlated, true, 0, 3), 12u);
+  EXPECT_EQ(rice_margin(whole_stratum()), 12u);
 }
 
 // Leading bytes of the thresholds of a word: all 2^16 pairs of two of them, and of strata.

@@ -33,6 +33,10 @@ Words encode(const Stages& stages, const Encoding& encoding, const Floats& value
   args.coding.ranks = encoding.ranks;
   args.random.rank = encoding.rank;
   args.is_sum = encoding.is_sum;
+  if (encoding.is_sum) {  // of a node
+    args.random.node = encoding.rank;
+    args.random.nodes = encoding.ranks;
+  }
   args.first_value = 3 * kGranuleValues;
   args.stride_values = 7 * kGranuleValues;
   args.value_count = kValues;

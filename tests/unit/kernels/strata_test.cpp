@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <vector>
 
+#include "kernels/rounding_strata.h"
 #include "tests/support/inputs.h"
 
 namespace gq::test {
@@ -108,6 +110,76 @@ TEST(Strata, Thresholds_ExactlyUniform) {
     const auto wrong = std::count_if(preimages.begin(), preimages.end(),
                                      [&](uint8_t n) { return n != strata.count; });
     EXPECT_EQ(wrong, 0) << ranks << " ranks";
+  }
+}
+
+/** How often a value of t / (8 Q) steps is rounded up under each map, if own uniforms are the
+ *  multiples of an eighth: a threshold is then (8 k + i) / (8 Q), rounded down to 2^-23. */
+std::vector<uint32_t> counts_of_ups(const Strata& strata, uint32_t t) {
+  const uint32_t count = strata.count, eighth = 1u << 20;
+  const uint32_t least = (8 * count - t) * eighth / count;
+  std::vector<uint32_t> ups;
+  for (uint32_t a = 0; a + 1 < count; ++a) {
+    for (uint32_t b = 0; b < count; ++b) {
+      const uint32_t k = stratum_under(strata, first_word(a, count - 1), first_word(b, count));
+      uint32_t up = 0;
+      for (uint32_t i = 0; i < 8; ++i) {
+        const uint32_t own = strata.reciprocal == 0 ? i * eighth / count : i * eighth;
+        up += stratified_uniform(strata, k, own) >= least ? 1 : 0;
+      }
+      ups.push_back(up);
+    }
+  }
+  return ups;
+}
+
+/** All maps, all pairs of values on a grid: the mean error of each is 0, and the covariance of two
+ *  is never positive. */
+TEST(Strata, RoundingErrors_NoMeanAndNeverPositivelyCorrelated) {
+  for (const uint32_t ranks : {2u, 3u, 4u, 6u, 8u}) {
+    const uint32_t count = strata_of(0, ranks).count, steps = 8 * count;
+    const uint64_t maps = uint64_t{count} * (count - 1);
+    for (uint32_t j = 1; j < ranks; ++j) {
+      uint64_t pairs = 0, negative = 0;
+      for (uint32_t t = 0; t <= steps; ++t) {
+        const std::vector<uint32_t> one = counts_of_ups(strata_of(0, ranks), t);
+        ASSERT_EQ(std::accumulate(one.begin(), one.end(), uint64_t{0}) * steps, 8 * maps * t);
+        for (uint32_t u = 0; u <= steps; ++u) {
+          const std::vector<uint32_t> other = counts_of_ups(strata_of(j, ranks), u);
+          const auto both =
+              std::inner_product(one.begin(), one.end(), other.begin(), uint64_t{0});
+          // P(both up) <= P(one up) P(other up)
+          ASSERT_LE(both * steps * steps, 64 * maps * t * u) << ranks << " " << j << " " << t;
+          negative += both * steps * steps < 64 * maps * t * u ? 1 : 0;
+          ++pairs;
+        }
+      }
+      EXPECT_GT(4 * negative, pairs) << ranks << " " << j;
+    }
+  }
+}
+
+TEST(Strata, SumsOfNodes_StrataAndWordsOfTheirOwn) {
+  RandomSite site{1, 2, 3, 70, 1};
+  Coding coding{};
+  coding.ranks = 80;
+  coding.rounding = Rounding::correlated;
+  EXPECT_EQ(strata_of_sum(coding, site).count, 1u);  // of all ranks
+  EXPECT_EQ(strata_of_quantize(coding, site).rank, 70u);
+  EXPECT_EQ(strata_of_quantize(coding, site).hop, 0u);
+  site.node = 1030;
+  site.nodes = 1033;
+  const Strata strata = strata_of_sum(coding, site);
+  EXPECT_EQ(strata.group, 1u);
+  EXPECT_EQ(strata.hop, 1u);
+  EXPECT_EQ(strata.rank, 6u);
+  EXPECT_EQ(strata.count, 11u);  // nine nodes are left
+  coding.rounding_down = RoundingDown::subtractive;
+  EXPECT_EQ(strata_of_sum(coding, site).count, 1u);
+  coding.rounding_down = RoundingDown::random;
+  for (const Rounding rounding : {Rounding::independent, Rounding::nearest}) {
+    coding.rounding = rounding;
+    EXPECT_EQ(strata_of_sum(coding, site).count, 1u);
   }
 }
 

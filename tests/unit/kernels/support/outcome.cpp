@@ -170,7 +170,7 @@ void Outcome::reduce_many(const Coding& coding, const Place& place, bool in_plac
   const size_t scale_count =
       coding.rescale ? norm_count(coding.block, coding.rotated, place.value_count) : 0;
   Guarded<uint16_t> scales(scale_count, place.offset);
-  stages_.reduce_many({coding, kSite, range_of(place), pointers.data(), norms.view(), target.data(),
+  stages_.reduce_many({coding, site_, range_of(place), pointers.data(), norms.view(), target.data(),
                        scales.data(), nullptr, weights.empty() ? nullptr : weights.data(),
                        static_cast<uint32_t>(weights.size()), nontemporal});
   keep(target);
@@ -238,18 +238,31 @@ void expect_equal_codecs(const Coding& coding, const Place& place,
   }
 }
 
+static void expect_equal_wide(const std::string& what, const Coding& coding, const Place& place,
+                              const RandomSite& site) {
+  for (const bool in_place : {false, true}) {
+    if (in_place && coding.bits != coding.bits_down) continue;
+    const auto reduce_many = [&](Outcome& outcome) {
+      outcome.reduce_many(coding, place, in_place);
+      outcome.reduce_many(coding, place, in_place, {}, true);
+    };
+    expect_equal_everywhere("reduce_many " + what, reduce_many, site);
+  }
+}
+
+void expect_equal_node_sums(const Coding& coding, const Place& place, uint32_t node,
+                            uint32_t nodes) {
+  RandomSite site = kSite;
+  site.node = node;
+  site.nodes = nodes;
+  const std::string number = std::to_string(node) + " of " + std::to_string(nodes);
+  expect_equal_wide("node " + number + " " + describe(coding) + place_text(place), coding, place,
+                    site);
+}
+
 void expect_equal_reductions(const Coding& coding, const Place& place) {
   const std::string what = describe(coding) + place_text(place);
-  if (coding.wide) {
-    for (const bool in_place : {false, true}) {
-      if (in_place && coding.bits != coding.bits_down) continue;
-      expect_equal_everywhere("reduce_many " + what, [&](Outcome& outcome) {
-        outcome.reduce_many(coding, place, in_place);
-        outcome.reduce_many(coding, place, in_place, {}, true);
-      });
-    }
-    return;
-  }
+  if (coding.wide) return expect_equal_wide(what, coding, place, kSite);
   for (const uint32_t weight : {1u, 2u, 37u, (1u << 20) - 1}) {
     expect_equal_everywhere("reduce " + what,
                             [&](Outcome& outcome) { outcome.reduce(coding, place, weight, 1); });

@@ -31,7 +31,8 @@ inline constexpr size_t kMostValues = 70000;
 /** One stage on one place; appends what it wrote. */
 class Outcome {
  public:
-  explicit Outcome(const Stages& stages) : stages_(stages) {}
+  explicit Outcome(const Stages& stages, const RandomSite& site = kSite)
+      : stages_(stages), site_(site) {}
   const std::vector<uint8_t>& bytes() const { return bytes_; }
   bool intact() const { return intact_; }
 
@@ -58,18 +59,19 @@ class Outcome {
   }
 
   const Stages& stages_;
+  RandomSite site_;
   std::vector<uint8_t> bytes_;
   bool intact_ = true;
 };
 
 /** Runs a job on scalar and on every other instruction set and compares. */
 template <typename Job>
-void expect_equal_everywhere(const std::string& what, Job job) {
-  Outcome expected(scalar_stages());
+void expect_equal_everywhere(const std::string& what, Job job, const RandomSite& site = kSite) {
+  Outcome expected(scalar_stages(), site);
   job(expected);
   EXPECT_TRUE(expected.intact()) << what << ": scalar wrote outside its buffer";
   for (const Stages* stages : stages_here()) {
-    Outcome outcome(*stages);
+    Outcome outcome(*stages, site);
     job(outcome);
     EXPECT_TRUE(outcome.intact()) << what << ": " << stages->name << " wrote outside its buffer";
     EXPECT_TRUE(outcome.bytes() == expected.bytes()) << what << " on " << stages->name;
@@ -87,6 +89,10 @@ void expect_equal_codecs(const Coding& coding, const Place& place, const std::ve
 
 /** Reduce with several weights, or reduce_many in place and out of place. */
 void expect_equal_reductions(const Coding& coding, const Place& place);
+
+/** The same for the sum of node `node` of `nodes`, whose ranks are coding.ranks. */
+void expect_equal_node_sums(const Coding& coding, const Place& place, uint32_t node,
+                            uint32_t nodes);
 
 }  // namespace gq::test
 

@@ -1,0 +1,169 @@
+// Codes of operands, added as numbers.
+#ifndef GQ_KERNELS_CUDA_OPERAND_SUMS_CUH
+#define GQ_KERNELS_CUDA_OPERAND_SUMS_CUH
+
+#include "kernels/codec/norm.h"
+#include "kernels/cuda/decode.cuh"
+#include "kernels/cuda/operands.cuh"
+
+namespace gq::cuda {
+
+/** Sums of linear codes. Lanes, each code + s, are added 16 bits apart, which hold 256 ranks; the
+ *  offsets of all ranks are taken off at once. */
+template <uint32_t kCodeBits>
+struct AddLinear {
+  using List = OperandList;
+  static constexpr bool kOwnScales = false;
+  static constexpr uint32_t kBlocksAtOnce = 3;
+  static constexpr uint32_t kBits = kCodeBits;
+  static constexpr uint32_t kWords = kThreadWords<kBits>;
+  static constexpr uint32_t kNarrowRanks = 256;
+  static constexpr uint32_t kParts = 16 / kBits;  ///< of a word: each has 2 lanes, 16 bits apart
+  static constexpr uint32_t kLanes = ((1u << kBits) - 1) * 0x10001u;
+  Operands operands;
+  uint32_t steps;
+
+  /** Lane e of a word is in part e mod kParts, in its lower half or its upper one. */
+  GQ_DEVICE void add_narrow(const OperandList& list, const Place& place, uint32_t first_rank,
+                            uint32_t end, uint32_t (&sum)[kWords][kParts]) const {
+    const auto add_one = [&](const uint32_t (&word)[kWords], uint32_t) {
+      GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) {
+        GQ_UNROLL for (uint32_t k = 0; k < kParts; ++k) {
+          sum[w][k] += (word[w] >> (kBits * k)) & kLanes;
+        }
+      }
+    };
+    operands.each<kBits>(list, first_rank, end, place, add_one);
+  }
+
+  GQ_DEVICE void add(const OperandList& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
+    const int32_t offset = static_cast<int32_t>(operands.count * steps);
+    int32_t total[kThreadValues];
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
+    for (uint32_t first = 0; first < operands.count; first += kNarrowRanks) {
+      const uint32_t left = operands.count - first;
+      uint32_t sum[kWords][kParts] = {};
+      add_narrow(list, place, first, first + (left < kNarrowRanks ? left : kNarrowRanks), sum);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        const uint32_t in_word = e % codes_per_word(kBits);
+        const uint32_t pair = sum[e / codes_per_word(kBits)][in_word % kParts];
+        total[e] += static_cast<int32_t>(in_word < kParts ? pair & 0xffffu : pair >> 16);
+      }
+    }
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      value[e] = static_cast<float>(total[e]);
+    }
+  }
+};
+
+/** Sums of exponential levels with the norm's octave as 1, in rank order. */
+template <uint32_t kCodeBits, uint32_t kMantissaBits, typename OperandLists = OperandList>
+struct AddExponential {
+  using List = OperandLists;
+  static constexpr bool kOwnScales = false;
+  static constexpr uint32_t kBits = kCodeBits;
+  static constexpr uint32_t kBlocksAtOnce = 3;
+  /** What exponential_powers has levels too small by. */
+  static constexpr float kPower = kMantissaBits > 0 ? 0x1p96f : kBits == 4 ? 0x1p120f : 1;
+  Operands operands;
+
+  /** From -0 on: added to the first level it changes no bit. Products with weights are exact, so
+   *  that one instruction has the bits of two. A power of two is multiplied with at last. */
+  GQ_DEVICE void add(const List& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = -0.0f;
+    const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>], uint32_t operand) {
+      const float weight = list.weight_of(operand);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; e += 4) {
+        float level[4];
+        exponential_powers<kBits, kMantissaBits>(four_lanes<kBits>(word, e), level);
+        GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+          value[e + k] = __fmaf_rn(level[k], weight, value[e + k]);
+        }
+      }
+    };
+    operands.each<kBits>(list, 0, operands.count, place, add_one);
+    if constexpr (kPower != 1) {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] *= kPower;
+    }
+  }
+};
+
+/** The same for 4 bits and so few ranks that such sums are exact: as integers, 64 times as large,
+ *  of which 16 bits hold one. Each level has 64 added. */
+template <typename OperandLists = OperandList>
+struct AddSmallLevels {
+  using List = OperandLists;
+  static constexpr bool kOwnScales = false;
+  static constexpr uint32_t kBits = 4;
+  static constexpr uint32_t kBlocksAtOnce = 3;
+  static constexpr uint32_t kRanksMax = 256;
+  Operands operands;
+  float middle;  ///< 2^17, where the last bit is one 64th, and 1 for each rank
+
+  explicit AddSmallLevels(const ReduceManyArgs& args)
+      : operands(args), middle(0x1p17f + static_cast<float>(args.coding.ranks)) {}
+
+  GQ_DEVICE void add(const List& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
+    uint32_t sum[kThreadValues / 4][2] = {};  // of four lanes all, a byte apart, and the odd ones
+    const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>], uint32_t operand) {
+      const uint32_t weight = float_bits(list.weight_of(operand) + 0x1p23f) & 0xffffu;
+      GQ_UNROLL for (uint32_t k = 0; k < kThreadValues / 4; ++k) {
+        const uint32_t level = exponential_bytes(four_lanes<kBits>(word, 4 * k));
+        sum[k][0] += level * weight;
+        sum[k][1] += byte_permute(level, 0, 0x4341) * weight;
+      }
+    };
+    operands.each<kBits>(list, 0, operands.count, place, add_one);
+    GQ_UNROLL for (uint32_t k = 0; k < kThreadValues / 4; ++k) sum[k][0] -= sum[k][1] << 8;
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      const uint32_t choice = e % 4 < 2 ? 0x7610 : 0x7632;
+      const uint32_t pattern = byte_permute(sum[e / 4][e % 2], float_bits(0x1p17f), choice);
+      value[e] = float_from_bits(pattern) - middle;
+    }
+  }
+};
+
+/** What a piece has room for. */
+inline constexpr size_t kScalesBytesMax = sizeof(uint16_t) << 32;
+
+/** Sums of linear codes of means that have scales of their own, in the order of nodes. */
+template <uint32_t kCodeBits>
+struct AddMeans {
+  using List = MeanList;
+  static constexpr bool kOwnScales = true;
+  static constexpr uint32_t kBits = kCodeBits;
+  Operands operands;
+  uint32_t ranks, steps;
+  uint32_t shift;         ///< a block has 2^shift values
+  uint64_t scales_bytes;  ///< from an operand's words to its scales, below kScalesBytesMax
+
+  explicit AddMeans(const ReduceManyArgs& args)
+      : operands(args),
+        ranks(args.coding.ranks),
+        steps(args.coding.steps),
+        shift(block_log2(args.coding.block)),
+        scales_bytes(args.operand_scales_bytes) {}
+
+  GQ_DEVICE void add(const List& list, const Place& place,
+                     float (&value)[kThreadValues]) const {
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = -0.0f;
+    if (place.code_count == 0) return;
+    const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>], uint32_t operand) {
+      const char* const words = reinterpret_cast<const char*>(operands.words_of(list, operand));
+      const auto* const scales = reinterpret_cast<const uint16_t*>(words + scales_bytes);
+      const float factor = mean_factor(scales[place.offset >> shift],
+                                       list.weight_of(operand, ranks, steps));
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        value[e] += linear_decode(lane<kBits>(word[e / codes_per_word(kBits)], e), steps, factor);
+      }
+    };
+    operands.each<kBits>(list, 0, operands.count, place, add_one);
+  }
+};
+
+}  // namespace gq::cuda
+
+#endif
