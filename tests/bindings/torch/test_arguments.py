@@ -41,9 +41,10 @@ def test_arguments_of_fsdp_are_refused_at_once():
         gqsgd.torch.ReduceScatter(timeout=3)
 
 
-def test_arguments_that_are_right_are_taken():
+@pytest.mark.parametrize("nodes", [[0, 0, 1, 1], torch.tensor([0, 0, 1, 1])])
+def test_arguments_that_are_right_are_taken(nodes):
     state = gqsgd.torch.HookState(
-        "rotated-8", model=torch.nn.Linear(2, 2), nodes=[0, 0, 1, 1], timeout_ms=-1, threads=2)
+        "rotated-8", model=torch.nn.Linear(2, 2), nodes=nodes, timeout_ms=-1, threads=2)
     assert state.communicator is None  # no group, no wait
     with pytest.raises(INVALID, match="init_process_group"):
         state.connect()
