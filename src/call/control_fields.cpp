@@ -157,8 +157,8 @@ Status describe_nodes(uint64_t sequence, const char* operation, uint32_t rank_a,
   }
   return fail(GQSGD_MISMATCH,
               "call %" PRIu64
-              ", %s: nodes differ: ranks are grouped otherwise on rank %u than on rank %u; this "
-              "rank has %u node%s: ranks %s%s; every rank must have the same option nodes",
+              ", %s: nodes differ: rank %u and rank %u group the ranks differently; this rank "
+              "has %u node%s: ranks %s%s; every rank must have the same option nodes",
               sequence, operation, rank_a, rank_b, nodes.count(), nodes.count() == 1 ? "" : "s",
               shown, nodes.count() > kShownNodes ? "; .." : "");
 }

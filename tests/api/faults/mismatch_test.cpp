@@ -187,7 +187,7 @@ TEST(Mismatch, NodesInAHierarchy_Compared) {
   for (const auto& [line, own] : {std::pair{rank0.line(), two}, std::pair{rank1.line(), two},
                                   std::pair{rank2.line(), one}}) {
     EXPECT_EQ(line.rfind("MISMATCH: ", 0), 0u) << line;
-    EXPECT_NE(line.find("nodes differ: ranks are grouped otherwise on rank 0 than on rank 2; "),
+    EXPECT_NE(line.find("nodes differ: rank 0 and rank 2 group the ranks differently; "),
               std::string::npos) << line;
     EXPECT_NE(line.find(own), std::string::npos) << line;
   }
