@@ -9,13 +9,13 @@
 namespace gq {
 
 /** Of quantize: a stratum beside those of other ranks, if rounding is correlated. */
-inline Strata strata_of_quantize(const Coding& coding, const RandomSite& site) {
+GQ_HD Strata strata_of_quantize(const Coding& coding, const RandomSite& site) {
   const bool is_correlated = coding.rounding == Rounding::correlated;
   return is_correlated ? strata_of(site.rank, coding.ranks) : whole_stratum();
 }
 
 /** Of the re-encode of a wide sum: that of a node beside those of other nodes. */
-inline Strata strata_of_sum(const Coding& coding, const RandomSite& site) {
+GQ_HD Strata strata_of_sum(const Coding& coding, const RandomSite& site) {
   const bool is_random = coding.rounding_down == RoundingDown::random;
   const bool is_correlated = coding.rounding == Rounding::correlated && is_random && site.nodes > 0;
   return is_correlated ? strata_of(site.node, site.nodes, site.hop) : whole_stratum();
