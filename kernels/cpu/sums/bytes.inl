@@ -215,11 +215,24 @@ GQ_INLINE void uniform_columns(const FieldUniforms& uniforms, uint32_t e, Words 
   }
 }
 
+/** Words kFirst, kFirst + 2, .. of a and then of b. */
+template <uint32_t kFirst, uint32_t... kPlace>
+GQ_INLINE Words every_second(Words a, Words b, std::integer_sequence<uint32_t, kPlace...>) {
+  return __builtin_shufflevector(a, b, (2 * kPlace + kFirst)...);
+}
+
 GQ_INLINE void uniform_columns(const StoredUniforms& uniforms, uint32_t e, Words (&uniform)[4]) {
-  GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
-    for (uint32_t w = 0; w < GQ_VECTOR_BYTES / 4; ++w) {
-      uniform[k][w] = uniforms.bits_of(e + 4 * w + k) & kUniformMask;
-    }
+  constexpr uint32_t kVectorWords = GQ_VECTOR_BYTES / 4;
+  const auto places = std::make_integer_sequence<uint32_t, kVectorWords>();
+  Words row[4], half[4];  // halves: even words of the rows, and odd ones
+  GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) row[k] = uniforms_at(uniforms, e + k * kVectorWords);
+  GQ_UNROLL for (uint32_t k = 0; k < 4; k += 2) {
+    half[k / 2] = every_second<0>(row[k], row[k + 1], places);
+    half[2 + k / 2] = every_second<1>(row[k], row[k + 1], places);
+  }
+  GQ_UNROLL for (uint32_t k = 0; k < 2; ++k) {
+    uniform[k] = every_second<0>(half[2 * k], half[2 * k + 1], places);
+    uniform[2 + k] = every_second<1>(half[2 * k], half[2 * k + 1], places);
   }
 }
 
