@@ -1,5 +1,5 @@
 // Wide sums of the ranks of a node, whose roundings are correlated with those of other nodes.
-#include "kernels/cuda/wide_sums.cuh"
+#include "kernels/cuda/sums/wide_sums.cuh"
 
 namespace gq::cuda {
 

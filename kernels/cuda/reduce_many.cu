@@ -1,6 +1,6 @@
 // Wide reduce on a stream.
 #include "kernels/cuda/tables.h"
-#include "kernels/cuda/wide_sums.cuh"
+#include "kernels/cuda/sums/wide_sums.cuh"
 
 namespace gq::cuda {
 namespace {

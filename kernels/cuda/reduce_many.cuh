@@ -3,7 +3,7 @@
 #define GQ_KERNELS_CUDA_REDUCE_MANY_CUH
 
 #include "kernels/cuda/encode.cuh"
-#include "kernels/cuda/operand_sums.cuh"
+#include "kernels/cuda/sums/operand_sums.cuh"
 
 namespace gq::cuda {
 

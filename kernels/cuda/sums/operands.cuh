@@ -1,6 +1,6 @@
 // Where the operands of wide sums are, and what each stands for.
-#ifndef GQ_KERNELS_CUDA_OPERANDS_CUH
-#define GQ_KERNELS_CUDA_OPERANDS_CUH
+#ifndef GQ_KERNELS_CUDA_SUMS_OPERANDS_CUH
+#define GQ_KERNELS_CUDA_SUMS_OPERANDS_CUH
 
 #include "kernels/codec/block_norm.h"
 #include "kernels/cuda/launch/access.cuh"

@@ -1,10 +1,10 @@
 // Codes of operands, added as numbers.
-#ifndef GQ_KERNELS_CUDA_OPERAND_SUMS_CUH
-#define GQ_KERNELS_CUDA_OPERAND_SUMS_CUH
+#ifndef GQ_KERNELS_CUDA_SUMS_OPERAND_SUMS_CUH
+#define GQ_KERNELS_CUDA_SUMS_OPERAND_SUMS_CUH
 
 #include "kernels/codec/norm.h"
 #include "kernels/cuda/decode.cuh"
-#include "kernels/cuda/operands.cuh"
+#include "kernels/cuda/sums/operands.cuh"
 
 namespace gq::cuda {
 

@@ -1,6 +1,6 @@
 // Wide sums of levels on a stream: which kernel adds the operands and encodes the sum.
-#ifndef GQ_KERNELS_CUDA_WIDE_SUMS_CUH
-#define GQ_KERNELS_CUDA_WIDE_SUMS_CUH
+#ifndef GQ_KERNELS_CUDA_SUMS_WIDE_SUMS_CUH
+#define GQ_KERNELS_CUDA_SUMS_WIDE_SUMS_CUH
 
 #include "kernels/cuda/reduce_many.cuh"
 
