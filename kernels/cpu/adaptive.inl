@@ -36,6 +36,8 @@ static_assert(kGranuleValues % kTileValues == 0, "a granule is whole tiles");
 constexpr uint32_t kGranuleTiles = kGranuleValues / kTileValues;
 constexpr uint32_t kTileBlocks = kTileValues / kAdaptiveBlock;
 
+uint32_t blocks_of(const Tile& tile) { return (tile.count + kAdaptiveBlock - 1) / kAdaptiveBlock; }
+
 /** Steps s of the blocks of a granule; those without codes have any. */
 struct BlockSteps {
   uint32_t steps[kNormsAtOnce];
@@ -93,10 +95,8 @@ void encode_blocks(const float* value, const Granule& granule, const Tile& tile,
   CodeTile lanes;
   encode_linear(value, SegmentScales{scales, block_map(tile)}, steps, uniforms, lanes.byte);
   memset(lanes.byte + tile.count, 0, kTileValues - tile.count);
-  for (uint32_t e = 0; e < tile.count; e += kAdaptiveBlock) {
-    const uint32_t b = steps.first + e / kAdaptiveBlock;
-    pack_planes(lanes.byte + e, blocks.width[b], words + blocks.first_plane[b] * kPlaneWords);
-  }
+  pack_blocks(lanes.byte, blocks_of(tile), blocks.width + steps.first,
+              blocks.first_plane + steps.first, words);
 }
 
 /** Calls `work` with the type of numbers that round. */
@@ -175,16 +175,8 @@ struct GranuleSums {
 /** The sum of one block's codes, where 16 bits hold it. */
 void add_block(const ReduceManyArgs& args, uint32_t width, size_t first_word,
                float* __restrict value) {
-  alignas(64) uint16_t sum[kAdaptiveBlock] = {};
-  with_width(width, [&](auto bits) {
-    for (uint32_t rank = 0; rank < args.coding.ranks; ++rank) {
-      alignas(64) uint8_t lane[kAdaptiveBlock];
-      unpack_width<decltype(bits)::value>(args.words[rank] + first_word, lane);
-      for (uint32_t e = 0; e < kAdaptiveBlock; ++e) {
-        sum[e] = static_cast<uint16_t>(sum[e] + lane[e]);
-      }
-    }
-  });
+  alignas(64) uint16_t sum[kAdaptiveBlock];
+  add_lanes(args.words, args.coding.ranks, width, first_word, sum);
   const int32_t offset = static_cast<int32_t>(args.coding.ranks * code_max(width));
   for (uint32_t e = 0; e < kAdaptiveBlock; ++e) {
     value[e] = static_cast<float>(static_cast<int32_t>(sum[e]) - offset);
@@ -266,14 +258,10 @@ __attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) 
 /** The codes of a tile of a granule, in lanes. */
 void load_blocks(const uint32_t* words, const Tile& tile, const GranuleBlocks& blocks,
                  CodeTile& lanes) {
-  for (uint32_t e = 0; e < kTileValues; e += kAdaptiveBlock) {
-    const size_t b = (tile.offset + e) / kAdaptiveBlock;
-    if (e < tile.count) {
-      unpack_planes(words + blocks.first_plane[b] * kPlaneWords, blocks.width[b], lanes.byte + e);
-    } else {
-      memset(lanes.byte + e, 0, kAdaptiveBlock);
-    }
-  }
+  const size_t first = tile.offset / kAdaptiveBlock;
+  const uint32_t count = blocks_of(tile);
+  unpack_blocks(words, count, blocks.width + first, blocks.first_plane + first, lanes.byte);
+  memset(lanes.byte + count * kAdaptiveBlock, 0, kTileValues - count * kAdaptiveBlock);
 }
 
 /** Steps of the result for each block; top codes are those of the block's width. */

@@ -55,6 +55,7 @@ namespace {
 #include "kernels/cpu/sparse.inl"
 #include "kernels/cpu/widths.inl"
 #include "kernels/cpu/planes.inl"
+#include "kernels/cpu/bit_matrices.inl"
 #include "kernels/cpu/adaptive.inl"
 #include "kernels/cpu/rice/plain.inl"
 #include "kernels/cpu/rice/vectors.inl"
