@@ -1,6 +1,6 @@
 // Wide reduce on a stream.
-#include "kernels/cuda/tables.h"
 #include "kernels/cuda/sums/wide_sums.cuh"
+#include "kernels/cuda/tables.h"
 
 namespace gq::cuda {
 namespace {
