@@ -27,10 +27,10 @@ GQ_HD constexpr uint32_t shared_place(uint32_t value) {
   return value + value / 32 * 4 + value / 256 * 16;
 }
 
-/** The rotation of a block's threads, or back. A thread adds values in three layouts, which have all
- *  values of the distances that are their turn: sixteen that follow each other (1 to 8), every
- *  sixteenth of 256 (16 to 128), and four of each 256 (256 and 512). From one layout to the next
- *  they go through shared memory, where a thread writes to the places that it has read. */
+/** The rotation of a block's threads, or back. A thread adds values in three layouts, so that pairs
+ *  of each distance are its own: sixteen that follow each other (1 to 8), every sixteenth of 256
+ *  (16 to 128), and four of each 256 (256 and 512). From one layout to the next they go through
+ *  shared memory, where a thread writes to the places that it has read. */
 template <bool kBack, uint32_t kThreads>
 class Rotation {
  public:
@@ -106,7 +106,7 @@ class Rotation {
     }
   };
 
-  /** codes: from the first value of the rotation on. Shorter rotations are the largest powers of two
+  /** codes: from the first value of the rotation on. Shorter rotations are the largest powers of 2
    *  that fit: pairs `distance` apart are added where 2 * distance values are left whole. */
   GQ_DEVICE void add_all(uint64_t codes, Values& value) const {
     const uint32_t thread = threadIdx.x % kRotationThreads;
