@@ -52,8 +52,7 @@ class Rotation {
     const uint32_t position = threadIdx.x % kRotationThreads * kThreadValues;
     const uint64_t first = offset - position;
     const uint64_t codes = first < code_count ? code_count - first : 0;
-    const uint32_t length =
-        codes >= kRotationValues ? kRotationValues : rotation_length_at(position, codes);
+    const uint32_t length = rotation_length_at(position, codes);
     draw_signs(first_value + offset - threadIdx.x * kThreadValues);
     if constexpr (!kBack) {
       __syncthreads();  // signs are there

@@ -10,7 +10,6 @@ namespace gq::cuda {
 /** Values of one shard that a block takes at once: its norms, codes and sums. */
 struct FusedTile {
   uint32_t owner;        ///< the rank that adds them
-  uint32_t number;       ///< among those of its shard
   uint64_t first_value;  ///< of the call
   uint64_t value_count;  ///< 0: the shard is shorter than others are
 };
@@ -41,7 +40,7 @@ struct FusedTiles {
     const FusedShard& shard = shards[owner];
     const uint64_t first = uint64_t{in_shard} * values;
     const uint64_t left = first < shard.value_count ? shard.value_count - first : 0;
-    return {owner, in_shard, shard.first_value + first, left < values ? left : values};
+    return {owner, shard.first_value + first, left < values ? left : values};
   }
 
   /** Calls each(tile) with the tiles of a block, from its first one of shard `owner` on. */
