@@ -21,6 +21,11 @@ GQ_HD Strata strata_of_sum(const Coding& coding, const RandomSite& site) {
   return is_correlated ? strata_of(site.node, site.nodes, site.hop) : whole_stratum();
 }
 
+/** Whether that sum has such a stratum. */
+GQ_HD bool has_strata(const ReduceManyArgs& args) {
+  return strata_of_sum(args.coding, args.random).count > 1;
+}
+
 }  // namespace gq
 
 #endif

@@ -140,10 +140,6 @@ Thresholds sum_thresholds(const ReduceManyArgs& args) {
   }
 }
 
-inline bool has_strata(const ReduceManyArgs& args) {
-  return strata_of_sum(args.coding, args.random).count > 1;
-}
-
 /** Encodes a thread's values and writes their codes. */
 template <typename LevelKind, typename Thresholds>
 struct Encoder {

@@ -22,7 +22,7 @@ bool is_mean(const ReduceManyArgs& args) {
   const Coding& coding = args.coding;
   const bool bytes = coding.bits == 8 && coding.bits_down == 8 && !coding.rescale;
   const bool power = coding.ranks <= kMeanRanks && (coding.ranks & (coding.ranks - 1)) == 0;
-  const bool plain = args.weights == nullptr && encode_thresholds_of(args).are_own();
+  const bool plain = args.weights == nullptr && !has_strata(args);
   return coding.levels == Levels::linear && bytes && power && plain;
 }
 
