@@ -79,12 +79,19 @@ class Group {
                                   GQSGD_FLOAT32, GQSGD_MEAN, buffers_.results(set), stream),
                  "gqsgd_dequantize");
   }
-  /** As many as there are ranks, so that they do not stay in a cache. */
+  /** As many as there are ranks, so that they do not stay in a cache; all are the first one. */
   void make_sums() {
     const RiceSizes sizes = rice_sizes();
+    const size_t sums_bytes = sizes.groups * sizes.sums_bytes;
     for (uint32_t rank = 0; rank < ranks_; ++rank) {
-      sums_.push_back(static_cast<uint32_t*>(allocate(sizes.groups * sizes.sums_bytes)));
-      add_rice(sums_.back(), cudaStreamLegacy);
+      sums_.push_back(static_cast<uint32_t*>(allocate(sums_bytes)));
+      if (rank == 0) {
+        add_rice(sums_[0], cudaStreamLegacy);
+      } else {
+        cuda_done(cudaMemcpyAsync(sums_[rank], sums_[0], sums_bytes, cudaMemcpyDeviceToDevice,
+                                  cudaStreamLegacy),
+                  "cudaMemcpyAsync");
+      }
     }
     cuda_done(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
   }

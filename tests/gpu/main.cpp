@@ -1,8 +1,9 @@
 // Runs the tests of one program on this machine's device.
-//   PROGRAM [PART..]   tests with one of PART in their name; status 1: some failed, 77: there is no
-//                      device
+//   PROGRAM [--until-failure] [PART..]   tests with one of PART in their name, or those until one
+//                                        fails; status 1: some failed, 77: there is no device
 #include <gtest/gtest.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <chrono>
 #include <exception>
@@ -46,12 +47,16 @@ int main(int argc, char** argv) {
     printf("skipped: no device: %s\n", reason);
     return 77;
   }
+  const int first = argc > 1 && strcmp(argv[1], "--until-failure") == 0 ? 2 : 1;
+  testing::ends_at_failure() = first == 2;
   size_t run = 0, failed = 0;
   for (const testing::KnownTest& test : testing::known_tests()) {
-    if (!is_wanted(test, argc - 1, argv + 1)) continue;
+    if (!is_wanted(test, argc - first, argv + first)) continue;
     ++run;
     failed += passes(test) ? 0 : 1;
   }
   printf("%zu tests, %zu failed\n", run, failed);
-  return failed > 0 || run == 0 ? 1 : 0;
+  // Where a failure is expected, the lack of tests is none.
+  const bool lacks_tests = run == 0 && !testing::ends_at_failure();
+  return failed > 0 || lacks_tests ? 1 : 0;
 }

@@ -4,6 +4,9 @@
 #ifndef GQ_TESTS_GPU_GTEST_H
 #define GQ_TESTS_GPU_GTEST_H
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include <functional>
 #include <sstream>
 #include <string>
@@ -26,6 +29,12 @@ inline bool know(const char* name, std::function<void()> body) {
   return true;
 }
 
+/** The first failure ends the program: enough where one is expected. */
+inline bool& ends_at_failure() {
+  static bool ends = false;
+  return ends;
+}
+
 /** Failures of the test that runs; the first few are kept with their words. */
 struct Failures {
   size_t count = 0;
@@ -44,6 +53,11 @@ class Failure {
     sentence_ << file << ':' << line << ": " << text << ' ';
   }
   ~Failure() {
+    if (ends_at_failure()) {
+      printf("FAILED %s\n", sentence_.str().c_str());
+      fflush(stdout);
+      _exit(1);
+    }
     constexpr size_t kKept = 10;
     if (++failures().count <= kKept) failures().sentences.push_back(sentence_.str());
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <set>
 #include <utility>
 
 namespace gq::ptx {
@@ -23,6 +22,21 @@ Kernels& kernels() {
   static Kernels* const all = new Kernels;
   return *all;
 }
+
+/** Numbers, each once; no more than threads of a warp. */
+struct DifferentOnes {
+  uint32_t count = 0;
+  uint64_t number[kWarp];
+
+  /** Neighbours often have the same one: from the last on. */
+  uint32_t place_of(uint64_t wanted) {
+    for (uint32_t k = count; k-- > 0;) {
+      if (number[k] == wanted) return k;
+    }
+    number[count] = wanted;
+    return count++;
+  }
+};
 
 void add(Requests* sum, const Requests& other) {
   sum->count += other.count;
@@ -54,20 +68,21 @@ TrafficCounter::~TrafficCounter() {
 
 void TrafficCounter::global(bool loads, const uint64_t (&address)[kWarp], Mask threads,
                             uint32_t size_bytes) {
-  std::map<uint64_t, Mask> sectors;  // the bytes of each that are accessed
+  DifferentOnes sectors;
+  Mask accessed[kWarp] = {};  // the bytes of each
   for_each(threads, [&](uint32_t thread) {
     const uint64_t first = address[thread] % kSectorBytes;
     const Mask bytes = size_bytes >= kSectorBytes ? ~Mask{0} : (Mask{1} << size_bytes) - 1;
-    sectors[address[thread] / kSectorBytes] |= bytes << first;
+    accessed[sectors.place_of(address[thread] / kSectorBytes)] |= bytes << first;
   });
   uint64_t bytes = 0, halves = 0;
-  for (const auto& [number, accessed] : sectors) {
-    bytes += static_cast<uint64_t>(__builtin_popcount(accessed));
-    halves += accessed != ~Mask{0} ? 1 : 0;
+  for (uint32_t k = 0; k < sectors.count; ++k) {
+    bytes += static_cast<uint64_t>(__builtin_popcount(accessed[k]));
+    halves += accessed[k] != ~Mask{0} ? 1 : 0;
   }
   Requests& requests = loads ? own_.loads : own_.stores;
   requests.count += 1;
-  requests.sectors += sectors.size();
+  requests.sectors += sectors.count;
   requests.least_sectors += (bytes + kSectorBytes - 1) / kSectorBytes;
   if (threads == ~Mask{0}) requests.half_sectors += halves;
 }
@@ -76,14 +91,15 @@ void TrafficCounter::global(bool loads, const uint64_t (&address)[kWarp], Mask t
 void TrafficCounter::shared(const uint64_t (&address)[kWarp], Mask threads, uint32_t size_bytes) {
   const uint32_t lanes = std::min(kWarp, kTurnBytes / std::max(size_bytes, kBankBytes));
   for (uint32_t first = 0; first < kWarp; first += lanes) {
-    std::set<uint64_t> words[kBanks];
-    size_t turns = 0;
+    DifferentOnes words[kBanks];
+    uint32_t turns = 0;
     for (uint32_t lane = first; lane < first + lanes; ++lane) {
       if ((threads >> lane & 1) == 0) continue;
       for (uint32_t byte = 0; byte < std::max(size_bytes, kBankBytes); byte += kBankBytes) {
         const uint64_t word = (address[lane] + byte) / kBankBytes;
-        words[word % kBanks].insert(word);
-        turns = std::max(turns, words[word % kBanks].size());
+        DifferentOnes& in_bank = words[word % kBanks];
+        in_bank.place_of(word);
+        turns = std::max(turns, in_bank.count);
       }
     }
     own_.bank_turns += turns;

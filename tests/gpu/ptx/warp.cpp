@@ -142,10 +142,16 @@ Mask in_state(const Warp& warp, State state) {
 }
 
 void wake(Warp* warp, Mask threads) {
-  for_each(threads, [&](uint32_t thread) {
-    warp->state[thread] = State::ready;
-    put(&warp->ready, {warp->next[thread], Mask{1} << thread});
-  });
+  for_each(threads, [&](uint32_t thread) { warp->state[thread] = State::ready; });
+  while (threads != 0) {
+    const uint32_t next = warp->next[static_cast<uint32_t>(__builtin_ctz(threads))];
+    Mask together = 0;
+    for_each(threads, [&](uint32_t thread) {
+      if (warp->next[thread] == next) together |= Mask{1} << thread;
+    });
+    put(&warp->ready, {next, together});
+    threads &= ~together;
+  }
 }
 
 namespace {
@@ -185,9 +191,11 @@ bool join_warp(const Kernel& kernel, Warp* warp) {
     return found;
   };
   bool joined = false;
-  for_each(waiting(), [&](uint32_t lane) {
-    const Mask left = waiting();
-    if ((left >> lane & 1) != 0) joined |= join_at(kernel, warp, lane, left);
+  Mask left = waiting();
+  for_each(left, [&](uint32_t lane) {
+    if ((left >> lane & 1) == 0 || !join_at(kernel, warp, lane, left)) return;
+    joined = true;
+    left = waiting();
   });
   return joined;
 }

@@ -1,6 +1,7 @@
 """pip's way: a source distribution, the wheel built from it, that wheel in an empty environment.
 
-Compiles the library, and nothing else, once, and without optimisation, which takes half the time.
+Compiles the library, and nothing else, once, without optimisation and for one generation of GPUs,
+which takes a quarter of the time.
 """
 
 import os
@@ -53,7 +54,8 @@ def wheel(source_distribution):
     folder = source_distribution.parent
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
     options = ["--no-build-isolation", "--no-deps", "--no-index", "-w", folder,
-               "--config-settings=setup-args=-Doptimization=0"]
+               "--config-settings=setup-args=-Doptimization=0",
+               "--config-settings=setup-args=-Dgpu_archs=90"]
     run(*pip, "wheel", *options, source_distribution, cwd=folder)
     (built,) = folder.glob("*.whl")
     return built
