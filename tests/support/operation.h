@@ -74,6 +74,7 @@ struct Operation {
   uint64_t step = 0;
   uint64_t index = 0;
   bool at_device = false;  ///< step and index are in memory of the device: on streams alone
+  bool in_list = false;    ///< by allreduce_many, as a list of one tensor: on streams alone
 };
 
 /** Its schedule and its step, with which it is called on host memory. */

@@ -12,12 +12,19 @@
 namespace gq {
 namespace {
 
+/** A list of one tensor has the numbers, norm and codes of an allreduce of it. Several have gaps
+ *  between them, and norms of their own. */
+bool reduces_one_tensor(const Call& call) {
+  if (call.operation == Operation::allreduce) return true;
+  return call.operation == Operation::allreduce_many && call.segments->parts.size() == 1;
+}
+
 /** The kernels make the moves of schedule direct, each shard in one chunk; schedule hierarchical,
  *  where it is flat, has the same moves made by the stages. */
 bool has_fused_moves(const Call& call, const Plan& plan) {
   const bool direct = plan.schedule_id == GQSGD_SCHEDULE_DIRECT;
   const uint64_t shard = shard_value_count(plan.shape, plan.shape.ranks);
-  return direct && call.operation == Operation::allreduce && call.value_count > 0 &&
+  return direct && reduces_one_tensor(call) && call.value_count > 0 &&
          call.value_count <= kFusedValuesMax && shard <= plan.shape.chunk_value_count &&
          has_fused_kernel(call.format, plan.coding);
 }
@@ -82,8 +89,8 @@ FusedArgs FusedCalls::arguments_of(const CallOnStream& call, uint32_t block_coun
   args.value_count = own.value_count;
   args.dtype = own.dtype;
   args.op = own.op;
-  args.send = own.send;
-  args.recv = own.recv;
+  args.send = own.send_at(0);
+  args.recv = own.recv_at(0);
   for (uint32_t rank = 0; rank < args.ranks; ++rank) {
     const Part shard = part_of(plan.shape, args.ranks, rank);
     args.shards[rank] = {shard.first_value, shard.value_count};

@@ -15,7 +15,6 @@ class CountedCall {
  public:
   explicit CountedCall(const Operation& operation, size_t value_count = kCount)
       : operation_(operation),
-        quantizer_(operation.quantizer),
         value_count_(value_count),
         send_(value_count * sizeof(float)),
         recv_(value_count * sizeof(float)) {}
@@ -25,16 +24,14 @@ class CountedCall {
     std::memset(recv_.as<char>(), 0x5A, value_count_ * sizeof(float));
   }
   gqsgd_status make(gqsgd_comm comm, const OwnStream& stream) {
-    return gqsgd_allreduce(comm, quantizer_.get(), send_.as<float>(), recv_.as<float>(),
-                           value_count_, GQSGD_FLOAT32, operation_.op,
-                           config_of(operation_.schedule), stream.get());
+    return enqueue(comm, operation_, send_.as<float>(), recv_.as<float>(), value_count_,
+                   config_of(operation_.schedule), stream.get());
   }
   Values result() const { return Values(recv_.as<float>(), recv_.as<float>() + value_count_); }
   bool untouched() const { return recv_.as<char>()[0] == 0x5A; }
 
  private:
   Operation operation_;
-  Quantizer quantizer_;
   size_t value_count_;
   DeviceMemory send_, recv_;
 };

@@ -41,10 +41,12 @@ struct Replayed {
 TEST(FusedGraphs, Replays_OneKernelOfEachRank) {
   for (const int ranks : {2, 5, 8}) {
     const LocalGroup group(ranks);
-    const Values expected = expected_of(usual("blocks-8"), 1, ranks);
+    Operation operation = usual("blocks-8");
+    operation.in_list = ranks == 5;
+    const Values expected = expected_of(operation, 1, ranks);
     const uint32_t before = fused_kernels_enqueued();
     EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
-      Replayed made(usual("blocks-8"));
+      Replayed made(operation);
       const std::string failure = made.capture_at(comm, rank, ranks);
       if (!failure.empty()) return failure;
       made.give(1, rank, ranks);
@@ -232,13 +234,14 @@ TEST(FusedGraphs, RanksShareQueues_Refused) {
   set_fused_queues(kFusedQueues);
 }
 
-/** Graphs of different calls, whose kernels have as many blocks: found, and nothing is written. */
-TEST(FusedGraphs, DifferentCalls_Found) {
+/** Graphs of different calls, whose kernels have as many blocks: found, and nothing is written.
+ *  Rank 1 replays that of a call of `other_count` values. */
+void expect_found(const Operation& other_operation, size_t other_count, const char* words) {
   constexpr int kRanks = 3;
   const LocalGroup group(kRanks);
   const Values expected = expected_of(usual(), 9, kRanks);
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
-    Replayed made(usual()), other(usual(), kCount / 2);
+    Replayed made(usual()), other(other_operation, other_count);
     std::string failure = made.capture_at(comm, rank, kRanks);
     if (failure.empty()) failure = other.capture_at(comm, rank, kRanks);
     if (!failure.empty()) return failure;
@@ -249,7 +252,7 @@ TEST(FusedGraphs, DifferentCalls_Found) {
     if (!taken.call.untouched()) return "something was written";
     if (gqsgd_comm_status(comm) != GQSGD_MISMATCH) return "nothing was found";
     const std::string sentence = gqsgd_last_error();
-    if (sentence.find("rank 1 has 1500") == std::string::npos) return sentence;
+    if (sentence.find(words) == std::string::npos) return sentence;
     if (gqsgd_comm_set_counter(comm, 9) != GQSGD_OK) return gqsgd_last_error();
     made.give(9, rank, kRanks);
     made.graph.replay(made.stream.get());
@@ -257,6 +260,13 @@ TEST(FusedGraphs, DifferentCalls_Found) {
     return difference(made.call.result(), expected);
   }),
             "");
+}
+
+TEST(FusedGraphs, DifferentCalls_Found) {
+  expect_found(usual(), kCount / 2, "rank 1 has 1500");
+  Operation list = usual();
+  list.in_list = true;
+  expect_found(list, kCount, "rank 1 has allreduce_many");
 }
 
 /** A rank replays once less: the others leave in time, and so does all that comes later. */

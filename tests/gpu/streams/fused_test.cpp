@@ -49,6 +49,59 @@ TEST(Fused, Call_OneKernelOfEachRank) {
   }
 }
 
+/** One after the other with other calls, in place and not, and with steps on the device. */
+TEST(Fused, ListOfOneTensor_OneKernelOfEachRank) {
+  constexpr int kRanks = 3;
+  const LocalGroup group(kRanks);
+  std::vector<Operation> calls;
+  for (const char* quantizer : {"paper-gl8", "paper-ge4", "relative-8", "blocks-8",
+                                "paper-gl4,block=64,rescale=true"}) {
+    for (const int kind : {0, 1, 2, 3}) {
+      Operation call = direct(quantizer);
+      call.in_list = kind != 3;
+      call.in_place = kind == 1;
+      call.at_device = kind == 2;
+      call.step = calls.size();
+      calls.push_back(call);
+    }
+  }
+  const Calls made(kRanks, calls, {4000, 33, 9001});
+  const uint32_t before = fused_kernels_enqueued();
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) { return made.make_and_compare(rank, comm); }),
+            "");
+  EXPECT_EQ(fused_kernels_enqueued() - before, kRanks * calls.size());
+}
+
+/** Two tensors have a gap between them, or a norm each. Their graph would be one of stages. */
+TEST(Fused, ListOfTwoTensors_MadeByStages) {
+  const LocalGroup group(2);
+  const uint32_t before = fused_kernels_enqueued();
+  EXPECT_EQ(group.run([&](int, gqsgd_comm comm) -> std::string {
+    const Quantizer quantizer("blocks-8");
+    const DeviceMemory memory(6000 * sizeof(float));
+    const OwnStream stream;
+    float* const values = memory.as<float>();
+    std::fill_n(values, 6000, 1.0f);
+    void* const places[] = {values, values + 1000};
+    const size_t counts[] = {1000, 5000};
+    const auto make = [&] {
+      return gqsgd_allreduce_many(comm, quantizer.get(), places, places, counts, 2, GQSGD_FLOAT32,
+                                  GQSGD_SUM, config_of(GQSGD_SCHEDULE_DIRECT), stream.get());
+    };
+    if (make() != GQSGD_OK || !stream.synchronize()) return gqsgd_last_error();
+    if (values[999] != 2.0f || values[5999] != 2.0f) return "the sum is another";
+    HostGraph graph;
+    graph.begin_capture(stream.get());
+    const gqsgd_status captured = make();
+    (void)graph.end_capture(stream.get());
+    const std::string sentence = gqsgd_last_error();
+    if (captured != GQSGD_UNSUPPORTED) return "captured: " + sentence;
+    return sentence.find("of one tensor") != std::string::npos ? "" : sentence;
+  }),
+            "");
+  EXPECT_EQ(fused_kernels_enqueued() - before, 0u);
+}
+
 TEST(Fused, NoSuchKernel_MadeByStages) {
   const LocalGroup group(3);
   for (const char* quantizer :

@@ -267,16 +267,16 @@ TEST(Abort, KernelsUnderWay_End) {
 }
 
 /** No host meets another one at a replay. */
-TEST(Graphs, Replays_SameBits) {
+void expect_replays(const Operation& operation) {
   constexpr int kRanks = 3;
   const std::vector<Values> same = inputs_of(0, kRanks);
-  Operation last = direct();
+  Operation last = operation;
   last.step = 6;
   const Values expected = simulate(last, same);
   EXPECT_EQ(run_on_own_devices(
                 kRanks, kOptions,
                 [&](int rank, gqsgd_comm comm) -> std::string {
-                  CountedCall call(direct(), kCount);
+                  CountedCall call(operation, kCount);
                   HostGraph graph;
                   const OwnStream stream;
                   const std::string failure =
@@ -288,6 +288,14 @@ TEST(Graphs, Replays_SameBits) {
                   return difference(call.result(), expected);
                 }),
             "");
+}
+
+TEST(Graphs, Replays_SameBits) { expect_replays(direct()); }
+
+TEST(Graphs, ReplaysOfListOfOneTensor_SameBits) {
+  Operation list = direct();
+  list.in_list = true;
+  expect_replays(list);
 }
 
 }  // namespace
