@@ -129,7 +129,7 @@ struct Coding {
    *  too coarse for it. */
   GQ_HD constexpr bool encodes_nodes_down() const {
     const bool is_finer = rescale || bits_down > bits;
-    return wide && levels == Levels::linear && !grouped() && is_finer;
+    return wide && levels == Levels::linear && is_finer;
   }
   GQ_HD constexpr Packing packing() const {
     const bool rice = levels == Levels::rice;

@@ -196,19 +196,44 @@ void add_block_wide(const ReduceManyArgs& args, uint32_t width, size_t first_wor
   for (uint32_t e = 0; e < kAdaptiveBlock; ++e) value[e] = static_cast<float>(sum[e] - offset);
 }
 
+/** Means that have scales of their own, in the order of nodes. block: in the group. */
+void add_block_of_means(const ReduceManyArgs& args, uint32_t width, size_t first_word,
+                        uint32_t block, float* __restrict value) {
+  const uint32_t steps = code_max(width);
+  for (uint32_t k = 0; k < args.weight_count; ++k) {
+    const float weight = mean_weight(args.weights[k], args.coding.ranks, steps);
+    const float factor = mean_factor(operand_scales(args, k)[block], weight);
+    alignas(64) uint8_t lane[kAdaptiveBlock];
+    unpack_planes(args.words[k] + first_word, width, lane);
+    for (uint32_t e = 0; e < kAdaptiveBlock; ++e) {
+      const float term = linear_decode(lane[e], steps, factor);
+      value[e] = k == 0 ? term : value[e] + term;
+    }
+  }
+}
+
+void add_codes(const ReduceManyArgs& args, const GranuleBlocks& blocks, uint32_t b, uint32_t block,
+               float* value) {
+  const uint32_t width = blocks.width[b];
+  const size_t first_word = size_t{blocks.first_plane[b]} * kPlaneWords;
+  if (args.operand_scales_bytes != 0) {
+    add_block_of_means(args, width, first_word, block, value);
+  } else if (args.weights != nullptr || args.coding.ranks > kNarrowSums) {
+    add_block_wide(args, width, first_word, value);
+  } else {
+    add_block(args, width, first_word, value);
+  }
+}
+
 void add_granule(const ReduceManyArgs& args, const Granule& granule, const GranuleBlocks& blocks,
                  GranuleSums& sums) {
-  const bool wide = args.weights != nullptr || args.coding.ranks > kNarrowSums;
   for (uint32_t b = 0; b < kGranuleBlocks; ++b) {
     float* const value = sums.tile[b / kTileBlocks].value + b % kTileBlocks * kAdaptiveBlock;
     const uint32_t first = b * kAdaptiveBlock;
     const uint32_t left = granule.value_count > first ? granule.value_count - first : 0;
     const uint32_t count = left < kAdaptiveBlock ? left : kAdaptiveBlock;
     const bool has_sum = count > 0 && blocks.width[b] > 0;
-    if (has_sum) {
-      (wide ? add_block_wide : add_block)(args, blocks.width[b],
-                                          blocks.first_plane[b] * kPlaneWords, value);
-    }
+    if (has_sum) add_codes(args, blocks, b, granule.first_block + b, value);
     for (uint32_t e = has_sum ? count : 0; e < kAdaptiveBlock; ++e) value[e] = 0;
     uint32_t peak = 0;
     for (uint32_t e = 0; e < kAdaptiveBlock; ++e) peak = larger(peak, magnitude_bits(value[e]));
@@ -225,7 +250,10 @@ void find_sum_norms(const ReduceManyArgs& args, const Granule& granule,
     const double full = static_cast<double>(args.coding.ranks) * blocks.steps.steps[b];
     norms.norm[b] = static_cast<float>(full);
     if (!args.coding.rescale) continue;
-    const Rescaled made = rescaled(blocks.norms.norm[b], float_from_bits(sums.peak[b]), full);
+    const bool by_peak = args.operand_scales_bytes != 0 && blocks.width[b] > 0;
+    const Rescaled made = by_peak ? ScalesByPeaks()(0, sums.peak[b])
+                                  : rescaled(blocks.norms.norm[b], float_from_bits(sums.peak[b]),
+                                             full);
     norms.norm[b] = made.sum_norm;
     args.out_scales[granule.first_block + b] = made.code;
   }

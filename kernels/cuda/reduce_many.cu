@@ -32,10 +32,7 @@ StageError reduce_many(const ReduceManyArgs* args, size_t count, const BatchTabl
     return {"reduce_many", 0, nullptr,
             "stages of devices weight exponential levels and means with scales alone"};
   }
-  for (size_t k = 0; k < count; ++k) {
-    if (args[k].operand_scales_bytes < kScalesBytesMax) continue;
-    return {"reduce_many", 0, nullptr, "scales of an operand lie too far behind its words"};
-  }
+  if (const StageError error = check_scales_behind(args, count); failed(error)) return error;
   for (size_t first = 0, end = 0; first < count; first = end) {
     for (end = first + 1; end < count && share_list(args[first], args[end]);) ++end;
     const StageError error = run_all({args + first, end - first, table, piece_of});

@@ -5,11 +5,12 @@ from functools import partial
 
 import numpy as np
 
-from .block_norm import block_count, norms_of
+from .block_norm import NAN_CODE, block_count, norms_of
 from .dequantize import linear_values
+from .floats import ieee
 from .hierarchy import add_part
 from .quantize import linear_codes, quantize_bits
-from .wide import reencode_bits, rescaled
+from .wide import means_scales, reencode_bits, rescaled, sum_in_order
 
 BLOCK = 128
 GRANULE = 1024  # elements that a group takes from one place of a call
@@ -157,6 +158,29 @@ def add_wide(form, call, owner, operands, norms, value_count, first_value, hop=1
     return linear_codes(S, per_value(sum_norms, value_count), per_value(s, value_count), r), scales
 
 
+def add_means(form, call, owner, means, weights, value_count, first_value, hop=2, *, norms, widths):
+    """(codes, scales) of the mean over all ranks: as wide.add_scaled_means, but not packed.
+
+    norms, widths: of the blocks of these elements.
+    """
+    s = steps_of(widths)
+    S = sum_in_order([_scaled_mean(form, *mean, weight, s)
+                      for mean, weight in zip(means, weights)])
+    without_codes = np.where(norms > _FLT_MAX_CODE, NAN_CODE, 0)
+    scales = np.where(s > 0, means_scales(S, BLOCK), without_codes).astype(np.uint16)
+    r = reencode_bits(form, call, owner, hop, first_value, value_count)
+    return linear_codes(S, per_value(norms_of(scales), value_count), per_value(s, value_count),
+                        r), scales
+
+
+@ieee
+def _scaled_mean(form, codes, scales, weight, s):
+    """What the mean of `weight` ranks adds to that of all; 0 where blocks have no codes."""
+    w = (np.float64(weight) / (np.float64(form.rank_count) * np.maximum(s, 1))).astype(np.float32)
+    factors = np.where(s > 0, norms_of(scales) * w, np.float32(0))
+    return codes.astype(np.float32) * per_value(factors, len(codes))
+
+
 def add_call(request, form, groups, places, operands, norms, widths):
     """(codes, scales) of a whole allreduce. places: as allreduce.places_of gives them."""
     value_count = len(operands[0])
@@ -168,9 +192,10 @@ def add_call(request, form, groups, places, operands, norms, widths):
             begin, end = granule * GRANULE, min((granule + 1) * GRANULE, value_count)
             blocks = slice(begin // BLOCK, block_count(end, BLOCK))
             add = partial(add_wide, widths=widths[blocks])
+            means = partial(add_means, norms=norms[blocks], widths=widths[blocks])
             held = [rank_codes[begin:end] for rank_codes in operands]
             codes[begin:end], scales[blocks] = add_part(
-                request, form, place, held, norms[blocks], end - begin, begin, add)
+                request, form, place, held, norms[blocks], end - begin, begin, add, means)
     return codes, scales
 
 

@@ -42,11 +42,13 @@ def shard_places(ids):
     return [(part, node) for part in range(parts) for node in range(len(nodes))]
 
 
-def add_part(request, form, place, operands, norms, value_count, first_value, add=add_wide):
+def add_part(request, form, place, operands, norms, value_count, first_value, add=add_wide,
+             add_means=add_scaled_means):
     """(words, scales) of the wide sum of one part, or of a range in it.
 
     place: its owner, or the (part, node) of a shard; operands: its words on every rank, as
-    quantized; add: like add_wide, for operands and results that are not words.
+    quantized; add, add_means: like add_wide and add_scaled_means, for operands and results that are
+    not words.
     """
     given = norms, value_count, first_value
     if not isinstance(place, tuple):
@@ -60,8 +62,7 @@ def add_part(request, form, place, operands, norms, value_count, first_value, ad
     if encodes_nodes_down(form):
         form = form.down
         if form.rescale:
-            return add_scaled_means(form, request.call, owner, sums, weights, value_count,
-                                    first_value)
+            return add_means(form, request.call, owner, sums, weights, value_count, first_value)
     return add(form, request.call, owner, [words for words, _ in sums], *given,
                hop=2, weights=weights)
 

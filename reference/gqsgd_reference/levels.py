@@ -82,7 +82,7 @@ class Format:
 def encodes_nodes_down(form):
     """Whether, in a hierarchy, a node's mean is encoded as the result is (section 10)."""
     finer = form.rescale or form.down.bits > form.bits
-    return form.levels == "linear" and not form.mean_bits and finer
+    return form.levels == "linear" and finer
 
 
 def has_norm(levels):

@@ -20,10 +20,10 @@ def add_wide(form, call, owner, operands, norms, value_count, first_value=0, hop
     weights: of operands that are means of so many ranks each.
     """
     if form.levels == "none":
-        return bits(_sum_in_order([float32_of(words) for words in operands])).copy(), norms
+        return bits(sum_in_order([float32_of(words) for words in operands])).copy(), norms
     weights = weights or [1] * len(operands)
     if is_narrow(form.levels):
-        sums = _sum_in_order([decode_narrow(form, words, value_count, weight)
+        sums = sum_in_order([decode_narrow(form, words, value_count, weight)
                               for words, weight in zip(operands, weights)])
         divided = sums / sum_factor(form.levels, form.rank_count)
         return encode_narrow(form, call, REENCODE, owner, hop, divided, first_value), norms
@@ -40,7 +40,7 @@ def add_wide(form, call, owner, operands, norms, value_count, first_value=0, hop
 def add_scaled_means(form, call, owner, means, weights, value_count, first_value=0, hop=2):
     """(words, scales) of the mean over all ranks, from those of nodes: [(words, scales)] in their
     order, of weights[k] ranks each. form: of the means and of the result."""
-    S = _sum_in_order([scaled_mean(form, *mean, weight, value_count)
+    S = sum_in_order([scaled_mean(form, *mean, weight, value_count)
                        for mean, weight in zip(means, weights)])
     scales = means_scales(S, form.block)
     norms = np.repeat(norms_of(scales), form.block)[:value_count]
@@ -105,7 +105,7 @@ def rescaled(S, norms, full, block):
 def _sum_of(form, operands, value_count, weights):
     """S as float32."""
     if form.levels == "exponential":
-        return _sum_in_order([np.float32(weight) * decoded_levels(words, form, value_count)
+        return sum_in_order([np.float32(weight) * decoded_levels(words, form, value_count)
                               for words, weight in zip(operands, weights)])
     S = np.zeros(value_count, dtype=np.int64)
     for words, weight in zip(operands, weights):
@@ -125,7 +125,7 @@ def decoded_levels(words, form, value_count):
 
 
 @ieee
-def _sum_in_order(terms):
+def sum_in_order(terms):
     total = terms[0]
     for term in terms[1:]:
         total = total + term

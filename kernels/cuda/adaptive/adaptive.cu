@@ -28,8 +28,14 @@ Piece piece_of_groups(const QuantizeArgs& args) {
           args.words};
 }
 Piece piece_of_groups(const ReduceManyArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.words,
-          place_of(args.norms),   args.out_words,         args.out_scales};
+  return {args.range.first_value,
+          args.range.value_count,
+          args.words,
+          place_of(args.norms),
+          args.out_words,
+          args.out_scales,
+          0,
+          static_cast<uint32_t>(args.operand_scales_bytes / sizeof(uint16_t))};
 }
 Piece piece_of_groups(const DequantizeArgs& args) {
   return {args.range.first_value,
@@ -61,11 +67,16 @@ StageError quantize_groups(const QuantizeArgs* args, size_t count, const BatchTa
   return run<QuantizeGroups>(args, count, table);
 }
 StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
-  if (args->weights != nullptr) {  // As without groups.
-    return {"reduce_many", 0, nullptr, "no stage of devices adds means"};
+  if (args->operand_scales_bytes != 0) {
+    const StageError error = check_scales_behind(args, count);
+    if (failed(error)) return error;
+    return run<ReduceGroups<OwnThresholds, AddScaledCodes>>(args, count, table);
   }
-  return has_strata(*args) ? run<ReduceGroups<StrataThresholds>>(args, count, table)
-                           : run<ReduceGroups<OwnThresholds>>(args, count, table);
+  if (args->weights != nullptr) {  // As without groups.
+    return {"reduce_many", 0, nullptr, "stages of devices weight means with scales alone"};
+  }
+  return has_strata(*args) ? run<ReduceGroups<StrataThresholds, AddCodes>>(args, count, table)
+                           : run<ReduceGroups<OwnThresholds, AddCodes>>(args, count, table);
 }
 StageError dequantize_groups(const DequantizeArgs* args, size_t count, const BatchTable& table) {
   return run<DequantizeGroups>(args, count, table, args->gate);

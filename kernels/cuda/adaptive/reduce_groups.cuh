@@ -43,15 +43,108 @@ struct PlaneSums {
   }
 };
 
+/** A block of values in the operands, as one of its sharers finds it. */
+struct BlockPlace {
+  uint64_t half;   ///< the thread's half of plane 0
+  uint64_t scale;  ///< its number among the operand's scales
+  uint32_t width, value_count;
+};
+
+/** Codes of ranks, or of means as often as each has ranks: their sums are integers. */
+struct AddCodes {
+  uint32_t ranks;
+  bool rescale;
+  const uint32_t* const* operands = nullptr;
+
+  explicit AddCodes(const ReduceManyArgs& args)
+      : ranks(args.coding.ranks), rescale(args.coding.rescale) {}
+
+  GQ_HD void set(const Piece& piece) {
+    operands = static_cast<const uint32_t* const*>(piece.values);
+  }
+
+  GQ_DEVICE void add(const BlockPlace& place, float (&value)[kThreadValues]) const {
+    const auto offset = static_cast<int32_t>(ranks * steps_of_width(place.width));
+    int32_t total[kThreadValues];
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
+    for (uint32_t first = 0; first < ranks; first += PlaneSums::kOperandsMax) {
+      const uint32_t end = min(first + PlaneSums::kOperandsMax, ranks);
+      PlaneSums sums;
+      for (uint32_t rank = first; rank < end; ++rank) {
+        const auto* const from = reinterpret_cast<const uint16_t*>(kept(operands[rank]));
+        uint32_t planes[kWidthMax];
+        get_planes(from + place.half, place.width, planes);
+        sums.add(planes);
+      }
+      sums.add_to(total);
+    }
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      value[e] = e < place.value_count ? static_cast<float>(total[e]) : 0;
+    }
+  }
+
+  GQ_DEVICE double full(uint32_t width) const {
+    return static_cast<double>(ranks) * steps_of_width(width);
+  }
+  /** peak: the largest sum's pattern. */
+  GQ_DEVICE Rescaled rescaled_by(float norm, uint32_t width, uint32_t peak) const {
+    return rescaled(norm, float_from_bits(peak), full(width));
+  }
+};
+
+/** Codes of means that have scales of their own, in the order of nodes. Weights are in memory of
+ *  the device. */
+struct AddScaledCodes {
+  static constexpr bool rescale = true;
+  uint32_t ranks, count;
+  const uint64_t* weights;
+  const uint32_t* const* operands = nullptr;
+  uint64_t scales_bytes = 0;  ///< from an operand's words to its scales
+
+  explicit AddScaledCodes(const ReduceManyArgs& args)
+      : ranks(args.coding.ranks), count(args.weight_count), weights(args.device_weights) {}
+
+  GQ_HD void set(const Piece& piece) {
+    operands = static_cast<const uint32_t* const*>(piece.values);
+    scales_bytes = uint64_t{piece.scales_behind} * sizeof(uint16_t);
+  }
+
+  GQ_DEVICE void add(const BlockPlace& place, float (&value)[kThreadValues]) const {
+    const uint32_t steps = steps_of_width(place.width);
+    for (uint32_t k = 0; k < count; ++k) {
+      const char* const words = reinterpret_cast<const char*>(kept(operands[k]));
+      const auto* const scales = reinterpret_cast<const uint16_t*>(words + scales_bytes);
+      const auto weight = static_cast<uint32_t>(__ldg(weights + k));
+      const float factor = mean_factor(scales[place.scale], mean_weight(weight, ranks, steps));
+      uint32_t planes[kWidthMax];
+      get_planes(reinterpret_cast<const uint16_t*>(words) + place.half, place.width, planes);
+      LaneWords lanes;
+      lanes_of_halves(planes, lanes);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        const float term = linear_decode(lane<8>(lanes[e / 4], e), steps, factor);
+        value[e] = k == 0 ? term : value[e] + term;
+      }
+    }
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+      if (e >= place.value_count) value[e] = 0;
+    }
+  }
+
+  GQ_DEVICE double full(uint32_t) const { return 1; }
+  GQ_DEVICE Rescaled rescaled_by(float norm, uint32_t width, uint32_t peak) const {
+    if (width == 0) return rescaled(norm, 0, 1);
+    const uint16_t code = means_scale(peak);
+    return {code, norm_from_code(code)};
+  }
+};
+
 /** Thresholds: as of sum_thresholds(). */
-template <typename Thresholds>
+template <typename Thresholds, typename Add>
 struct ReduceGroups : GroupStage {
   static constexpr uint32_t kBlocksAtOnce = 2;
   using Shared = EncodedUnit;
   GroupEncoder<Thresholds> encoder;
-  uint32_t ranks;
-  bool rescale;
-  const uint32_t* const* operands = nullptr;
+  Add add;
   const void* norms = nullptr;
   uint32_t* words = nullptr;
   uint16_t* scales = nullptr;
@@ -59,12 +152,11 @@ struct ReduceGroups : GroupStage {
   ReduceGroups(const ReduceManyArgs& args, uint64_t values_in_all)
       : GroupStage(*args.range.grouped, args.coding.mean_half_bits, args.norms, values_in_all),
         encoder{sum_thresholds<Thresholds>(args), args.coding.rounding == Rounding::nearest},
-        ranks(args.coding.ranks),
-        rescale(args.coding.rescale) {}
+        add(args) {}
 
   GQ_HD void set(const Piece& piece) {
     GroupStage::set(piece);
-    operands = static_cast<const uint32_t* const*>(piece.values);
+    add.set(piece);
     norms = piece.norms;
     words = static_cast<uint32_t*>(piece.words);
     scales = static_cast<uint16_t*>(piece.scales);
@@ -82,7 +174,7 @@ struct ReduceGroups : GroupStage {
                  if (width > 0) {
                    const uint64_t half = 2 * word_offset(unit) +
                                          half_of_thread(widths.first_plane(block));
-                   add(half, width, count, value);
+                   add.add({half, block_offset(unit, block), width, count}, value);
                  }
                  const float sum_norm = norm_of_sums(unit, block, widths.norm(block), width, value);
                  if (width == 0) return;
@@ -95,37 +187,14 @@ struct ReduceGroups : GroupStage {
     return place_of(unit, block, &SegmentPlace::send).in_buffer.value_count;
   }
 
-  /** half: where all operands have the thread's half of the block's plane 0. */
-  GQ_DEVICE void add(uint64_t half, uint32_t width, uint32_t count,
-                     float (&value)[kThreadValues]) const {
-    const auto offset = static_cast<int32_t>(ranks * steps_of_width(width));
-    int32_t total[kThreadValues];
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
-    for (uint32_t first = 0; first < ranks; first += PlaneSums::kOperandsMax) {
-      const uint32_t end = min(first + PlaneSums::kOperandsMax, ranks);
-      PlaneSums sums;
-      for (uint32_t rank = first; rank < end; ++rank) {
-        const auto* const from = reinterpret_cast<const uint16_t*>(kept(operands[rank]));
-        uint32_t planes[kWidthMax];
-        get_planes(from + half, width, planes);
-        sums.add(planes);
-      }
-      sums.add_to(total);
-    }
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      value[e] = e < count ? static_cast<float>(total[e]) : 0;
-    }
-  }
-
   /** What the sums of a block are encoded with. All its sharers come here. */
   GQ_DEVICE float norm_of_sums(const GroupUnit& unit, uint32_t block, float norm, uint32_t width,
                                const float (&value)[kThreadValues]) const {
-    const double full = static_cast<double>(ranks) * steps_of_width(width);
-    if (!rescale) return static_cast<float>(full);
+    if (!add.rescale) return static_cast<float>(add.full(width));
     uint32_t own = 0;
     keep_largest_of(value, own);
-    const float peak = float_from_bits(largest_of_block(unit, block, own));
-    const Rescaled made = rescaled(norm, peak, full);
+    const uint32_t peak = largest_of_block(unit, block, own);
+    const Rescaled made = add.rescaled_by(norm, width, peak);
     if (threadIdx.x % kSharers == 0) scales[block_offset(unit, block)] = made.code;
     return made.sum_norm;
   }

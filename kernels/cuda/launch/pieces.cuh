@@ -22,6 +22,16 @@ struct Piece {
 };
 static_assert(sizeof(Piece) == kBatchPieceBytes);
 
+/** Whether pieces have room for where the operands' scales are. */
+inline StageError check_scales_behind(const ReduceManyArgs* args, size_t count) {
+  constexpr size_t kEnd = sizeof(uint16_t) << 32;
+  for (size_t k = 0; k < count; ++k) {
+    if (args[k].operand_scales_bytes < kEnd) continue;
+    return {"reduce_many", 0, nullptr, "scales of an operand lie too far behind its words"};
+  }
+  return {};
+}
+
 /** A piece of a table, which no kernel writes meanwhile. */
 GQ_DEVICE Piece table_piece(const Piece* piece) {
   Piece loaded;

@@ -126,9 +126,6 @@ struct AddSmallLevels {
   }
 };
 
-/** What a piece has room for. */
-inline constexpr size_t kScalesBytesMax = sizeof(uint16_t) << 32;
-
 /** Sums of linear codes of means that have scales of their own, in the order of nodes. */
 template <uint32_t kCodeBits>
 struct AddMeans {
@@ -138,7 +135,7 @@ struct AddMeans {
   Operands operands;
   uint32_t ranks, steps;
   uint32_t shift;         ///< a block has 2^shift values
-  uint64_t scales_bytes;  ///< from an operand's words to its scales, below kScalesBytesMax
+  uint64_t scales_bytes;  ///< from an operand's words to its scales
 
   explicit AddMeans(const ReduceManyArgs& args)
       : operands(args),

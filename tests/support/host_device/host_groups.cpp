@@ -77,9 +77,13 @@ void run_groups(const Stages& stages, const QuantizeArgs& args) {
 
 void run_groups(const Stages& stages, const ReduceManyArgs& args) {
   for_each_run(args, args.coding.mean_half_bits, [&](ReduceManyArgs* here, const Run& run) {
-    std::vector<const uint32_t*> operands(args.words, args.words + args.coding.ranks);
+    const uint32_t count = args.weights != nullptr ? args.weight_count : args.coding.ranks;
+    std::vector<const uint32_t*> operands(args.words, args.words + count);
     for (const uint32_t*& operand : operands) operand += run.words;
     here->words = operands.data();
+    if (args.operand_scales_bytes != 0) {
+      here->operand_scales_bytes += run.blocks * sizeof(uint16_t) - run.words * sizeof(uint32_t);
+    }
     here->norms = after(args.norms, run.blocks);
     here->out_words += run.words;
     if (here->out_scales != nullptr) here->out_scales += run.blocks;

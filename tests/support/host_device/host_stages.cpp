@@ -57,12 +57,12 @@ bool is_open(const Gate& gate) {
 StageError reduce_many(const ReduceManyArgs& args) {
   if (args.device_weights == nullptr) return enqueue<&Stages::reduce_many>(args);
   if (const StageError error = check_stage(args.stream); failed(error)) return error;
-  stream_of(args.stream).run([args] {
+  stream_of(args.stream).run([args, grouped = grouped_of(args)] {
     const uint64_t* const from = args.device_weights;
     const std::vector<uint32_t> weights(from, from + args.weight_count);
     ReduceManyArgs made = with_step(args);
     made.weights = weights.data();
-    (void)cpu().reduce_many(made);
+    run_stage<&Stages::reduce_many>(cpu(), made, grouped);
   });
   return {};
 }
