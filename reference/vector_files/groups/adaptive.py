@@ -3,10 +3,11 @@
 import numpy as np
 from gqsgd_reference import adaptive
 from gqsgd_reference.allreduce import Request, format_of, places_of, shared_norm
+from gqsgd_reference.hierarchy import nodes_string
 from gqsgd_reference.random import Call
 
 from .. import headers
-from ..presets import record
+from ..presets import SPECIAL, record
 from ..segments import TEXT as SEGMENTS_KEYS
 from ..support.edges import GENERATED, SPREAD, checksum, generated, spread_blocks
 from . import cases
@@ -135,10 +136,13 @@ def groups():
 
 
 def allreduces():
-    """Whole calls; every record has norms and scales."""
-    return cases.allreduces(
-        lambda name, request, ranks, count, printed=False, places=(): record(
-            name, request, ranks, count, 82, printed, places, _SPREAD), _fields)
+    """Whole calls; every record has norms and scales. One over nodes has a poisoned block."""
+    def made(name, request, ranks, count, printed=False, places=()):
+        return record(name, request, ranks, count, 82, printed, places, _SPREAD)
+    nodes = (0, 1, 0, 1, 1)
+    poisoned = made("nodes_poisoned", Request("hierarchical", nodes=nodes, **_fields(18)),
+                    len(nodes), 3000, False, SPECIAL["nan"])
+    return [*cases.allreduces(made, _fields), {**poisoned, "nodes": nodes_string(nodes)}]
 
 
 def segments():

@@ -31,6 +31,7 @@ struct Case {
   std::vector<uint64_t> tensors = {};
   uint64_t groups_of_piece = 0;  ///< 0: one piece
   int32_t op = GQSGD_MEAN;
+  std::vector<uint32_t> nodes = {};  ///< operands are means of nodes of so many ranks
 };
 
 Coding coding_of(const Case& test) {
@@ -40,7 +41,9 @@ Coding coding_of(const Case& test) {
   format.rounding = test.rounding;
   format.rounding_down = test.subtractive ? RoundingDown::subtractive : RoundingDown::random;
   format.rescale = test.rescale;
-  return gq::coding_of(format, test.ranks, 0);
+  uint32_t ranks = 0;
+  for (const uint32_t count : test.nodes) ranks += count;
+  return gq::coding_of(format, test.nodes.empty() ? test.ranks : ranks, 0);
 }
 
 /** Values of blocks of every size: zeros, NaN, infinity, denormals, the largest ones. */
@@ -92,7 +95,11 @@ class CallStages : GroupCall<Side, Case> {
       made.words.push_back(Words(words, 0xA5A5A5A5u));
       quantize(rank, values[rank], made.norms, made.words[rank]);
     }
-    reduce_many(made);
+    if (test_.nodes.empty()) {
+      reduce_many(made);
+    } else {
+      add_means(made);
+    }
     if (!test_.rescale) made.scales = made.norms;
     dequantize(made);
     return made;
@@ -136,19 +143,61 @@ class CallStages : GroupCall<Side, Case> {
 
   void reduce_many(Made& made) const {
     Side side;
-    const uint16_t* const norm =
-        side.place(std::as_const(made.norms).data(), 2 * made.norms.size());
     uint32_t* const to = side.place(made.sums.data(), 4 * made.sums.size());
     uint16_t* const scales = side.place(made.scales.data(), 2 * made.scales.size());
-    const std::vector<const uint32_t*> lists = operand_lists(side, made.words);
+    run_sums(side, made, operand_lists(side, made.words), to, test_.rescale ? scales : nullptr,
+             [](ReduceManyArgs*, size_t, size_t) {});
+  }
+
+  /** more(arguments of a piece, blocks before it, words before it). */
+  template <typename More>
+  void run_sums(Side& side, const Made& made, const std::vector<const uint32_t*>& lists,
+                uint32_t* to, uint16_t* scales, More more) const {
+    const uint16_t* const norm = side.place(made.norms.data(), 2 * made.norms.size());
     const uint32_t* const* list =
         side.place(lists.data(), lists.size() * sizeof lists[0]);
+    const std::vector<uint64_t> weights(test_.nodes.begin(), test_.nodes.end());
+    const uint64_t* const weights_there =
+        weights.empty() ? nullptr
+                        : side.place(weights.data(), weights.size() * sizeof weights[0]);
     run(side, nullptr, nullptr, [&](const Range& range, size_t blocks, size_t before) {
       ReduceManyArgs args{coding_, site(1, 1), range, list, {nullptr, norm + blocks},
-                          to + before, test_.rescale ? scales + blocks : nullptr, nullptr};
+                          to + before, scales == nullptr ? nullptr : scales + blocks, nullptr};
+      args.device_weights = weights_there;
+      more(&args, blocks, before);
       list += test_.ranks;
       return args;
     });
+  }
+
+  /** Codes of ranks as those of means, with scales behind them; the sum is where the last one
+   *  is. */
+  void add_means(Made& made) const {
+    Side side;
+    const size_t words = made.sums.size(), blocks = made.scales.size();
+    std::vector<Words> operands = made.words;
+    for (size_t k = 0; k < operands.size(); ++k) {
+      Codes own(blocks);
+      for (size_t b = 0; b < blocks; ++b) {
+        const uint64_t draw = mix(blocks * 31 + k * 977 + b);
+        const uint16_t edges[] = {0, kNormCodeNan, kNormCodeMax, 1};
+        own[b] = draw % 64 < 4 ? edges[draw % 64] : static_cast<uint16_t>(0x4000 - draw / 64 % 512);
+      }
+      operands[k].resize(words + (blocks + 1) / 2);
+      memcpy(operands[k].data() + words, own.data(), 2 * blocks);
+    }
+    const std::vector<const uint32_t*> lists = operand_lists(side, operands);
+    Words& last = operands.back();
+    uint32_t* const to = side.place(last.data(), 4 * last.size());
+    auto* const scales = reinterpret_cast<uint16_t*>(to + words);
+    run_sums(side, made, lists, to, scales, [&](ReduceManyArgs* args, size_t blocks_before,
+                                                size_t words_before) {
+      args->weights = test_.nodes.data();
+      args->weight_count = static_cast<uint32_t>(test_.nodes.size());
+      args->operand_scales_bytes = 4 * (words - words_before) + 2 * blocks_before;
+    });
+    std::copy_n(last.begin(), words, made.sums.begin());
+    memcpy(made.scales.data(), last.data() + words, 2 * blocks);
   }
 
   void dequantize(Made& made) const {
@@ -238,6 +287,26 @@ TEST(AdaptiveStages, PiecesInOneLaunch_BitsOfTheHost) {
     expect_bits_of_the_host({.value_count = 100003, .ranks = 1, .slice = true,
                              .groups_of_piece = groups});
   }
+}
+
+TEST(AdaptiveStages, MeansOfNodes_BitsOfTheHost) {
+  for (const std::vector<uint32_t>& nodes : {std::vector<uint32_t>{8, 8}, {3, 1, 5}}) {
+    const auto count = static_cast<uint32_t>(nodes.size());
+    for (const uint8_t half_bits : {5, 8, 16}) {
+      expect_bits_of_the_host({.value_count = 20011, .mean_half_bits = half_bits, .ranks = count,
+                               .nodes = nodes});
+    }
+    for (const Rounding rounding : {Rounding::independent, Rounding::nearest}) {
+      expect_bits_of_the_host({.value_count = 70001, .ranks = count, .rounding = rounding,
+                               .subtractive = rounding != Rounding::nearest,
+                               .groups_of_piece = 1, .nodes = nodes});
+    }
+    expect_bits_of_the_host({.value_count = 0, .ranks = count,
+                             .tensors = {1, 0, 300, 128, 5000, 127, 0, 2049, 9000, 0},
+                             .nodes = nodes});
+  }
+  expect_bits_of_the_host({.value_count = 1000, .ranks = 40,
+                           .nodes = std::vector<uint32_t>(40, 3)});
 }
 
 // Planes of sums carry into the ninth one and beyond; more ranks are added in numbers.

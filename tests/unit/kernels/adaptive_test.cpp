@@ -2,7 +2,10 @@
 // bit, any order of granules, and the law of roundings at each width.
 #include <gtest/gtest.h>
 
+#include <string.h>
+
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <random>
 
@@ -282,6 +285,169 @@ TEST_P(Adaptive, ManyRanks_LargestSums_Exact) {
       EXPECT_EQ(decoded, Floats(128, value)) << ranks << " ranks";
     }
   }
+}
+
+/** Codes of the means of nodes, with scales of their own behind the words. */
+struct Means {
+  std::vector<uint32_t> weights;
+  std::vector<Words> words = {};
+  std::vector<Codes> scales = {};
+
+  void add(Words codes, const Codes& own) {
+    const size_t count = codes.size();
+    codes.resize(count + (own.size() + 1) / 2);
+    memcpy(codes.data() + count, own.data(), 2 * own.size());
+    words.push_back(codes);
+    scales.push_back(own);
+  }
+};
+
+Coding coding_of_means(const Means& means) {
+  Format format = adaptive_format(16);
+  format.rescale = true;
+  uint32_t ranks = 0;
+  for (const uint32_t weight : means.weights) ranks += weight;
+  return coding_of(format, ranks, 0);
+}
+
+/** Words and scales of their sum. in_place: where the last of them is. */
+std::pair<Words, Codes> sum_of(const Group& group, Means means, const Codes& norms,
+                               bool in_place) {
+  const size_t words = group.word_count(), blocks = group.block_count();
+  std::vector<const uint32_t*> operands;
+  for (const Words& mean : means.words) operands.push_back(mean.data());
+  Words made(words, 0xA5A5A5A5u);
+  Codes scales(blocks, 0xA5A5);
+  uint32_t* const last = means.words.back().data();
+  ReduceManyArgs args{};
+  args.coding = group.coding;
+  args.random = group.site;
+  args.range = group.range;
+  args.words = operands.data();
+  args.norms = {nullptr, norms.data()};
+  args.out_words = in_place ? last : made.data();
+  args.out_scales = in_place ? reinterpret_cast<uint16_t*>(last + words) : scales.data();
+  args.weights = means.weights.data();
+  args.weight_count = static_cast<uint32_t>(means.weights.size());
+  args.operand_scales_bytes = words * sizeof(uint32_t);
+  group.stages.reduce_many(args);
+  std::copy_n(args.out_words, words, made.begin());
+  memcpy(scales.data(), args.out_scales, 2 * blocks);
+  return {made, scales};
+}
+
+uint32_t plane_lane(const Words& words, uint32_t width, size_t e) {
+  uint32_t lane = 0;
+  for (uint32_t p = 0; p < width; ++p) lane |= (words[4 * p + e / 32] >> e % 32 & 1) << p;
+  return lane;
+}
+
+/** What docs/FORMAT.md, sections 7 and 16, make of one block. */
+std::pair<Words, Codes> definition_of(const Group& group, const Means& means, uint32_t width) {
+  const uint32_t steps = code_max(width);
+  const size_t value_count = group.range.value_count;
+  Floats sums(value_count);
+  for (size_t e = 0; e < value_count; ++e) {
+    for (size_t k = 0; k < means.weights.size(); ++k) {
+      const double of_all = static_cast<double>(group.coding.ranks) * steps;
+      const float weight = static_cast<float>(means.weights[k] / of_all);
+      const float factor = norm_from_code(means.scales[k][0]) * weight;
+      const int code = static_cast<int>(plane_lane(means.words[k], width, e)) -
+                       static_cast<int>(steps);
+      const float term = static_cast<float>(code) * factor;
+      sums[e] = k == 0 ? term : sums[e] + term;
+    }
+  }
+  bool poisoned = false;
+  float peak = 0;
+  for (const float sum : sums) {
+    poisoned |= std::isnan(sum);
+    peak = std::max(peak, std::min(std::fabs(sum), FLT_MAX));
+  }
+  const uint16_t code = poisoned ? kNormCodeNan : norm_code(bits_of(peak));
+  const Scale scale = linear_scale(norm_from_code(code), steps);
+  const RandomSite& site = group.site;
+  const RandomStream stream = random_stream(site.key, site.step, site.index, Draw::encode_again,
+                                            site.rank, site.hop);
+  Words words(group.word_count());
+  for (size_t e = 0; e < value_count; ++e) {
+    const PhiloxBlock random = random_group(stream, e / kGroupValues);
+    const uint32_t bits = value_bits(random.word[e / kWordValues % 4], static_cast<uint32_t>(e));
+    const uint32_t lane = linear_encode<false>(sums[e], scale, steps, bits);
+    for (uint32_t p = 0; p < width; ++p) words[4 * p + e / 32] |= (lane >> p & 1) << e % 32;
+  }
+  return {words, {code}};
+}
+
+TEST_P(Adaptive, Means_EveryWidthAndScale_EqualTheDefinition) {
+  const uint16_t edges[] = {0, kNormCodeNan, kNormCodeMax, 1, 0x7f81, 0x0080};
+  for (uint32_t width = kWidthMin; width <= kWidthMax; ++width) {
+    for (uint32_t kind = 0; kind < 12; ++kind) {
+      Means means{{3, 1, 5}};
+      Group group = one_block(*GetParam(), width, kind % 2 == 0 ? 128 : 33);
+      group.coding = coding_of_means(means);
+      group.site = {17, 3, 5, 1, 2};
+      for (uint32_t k = 0; k < 3; ++k) {
+        Words words(group.word_count());
+        for (size_t e = 0; e < group.range.value_count; ++e) {
+          const uint32_t lane = mix(kind * 7777 + k * 999 + e) % (2 * code_max(width) + 1);
+          for (uint32_t p = 0; p < width; ++p) words[4 * p + e / 32] |= (lane >> p & 1) << e % 32;
+        }
+        const bool is_edge = kind >= 6 && k == kind % 3;
+        const uint16_t scale = is_edge ? edges[kind - 6] : static_cast<uint16_t>(0x4000 - 40 * k);
+        means.add(words, {scale});
+      }
+      const auto expected = definition_of(group, means, width);
+      for (const bool in_place : {false, true}) {
+        EXPECT_TRUE(sum_of(group, means, {0x4100}, in_place) == expected)
+            << width << " bits, kind " << kind << (in_place ? ", in place" : "");
+      }
+    }
+  }
+}
+
+// Each block of a group as if it were alone; blocks without codes go by their norms.
+TEST_P(Adaptive, Means_BlocksOfAGroup_TheirOwnScales) {
+  constexpr size_t kBlocks = 19;
+  Means means{{2, 2}};
+  Group group{*GetParam(), coding_of_means(means), {0, kBlocks * 128, {kBlocks, kBlocks * 8, 0,
+                                                                      kGranuleValues}}};
+  group.site = {17, 3, 5, 1, 2};
+  Codes norms(kBlocks, 0x4100);
+  norms[2] = norms[17] = 0;
+  norms[9] = kNormCodeNan;
+  const size_t regular = kBlocks - 3;
+  for (uint32_t k = 0; k < 2; ++k) {
+    Words words(group.word_count());
+    for (size_t w = 0; w < 32 * regular; ++w) words[w] = static_cast<uint32_t>(mix(k * 5000 + w));
+    for (size_t w = 28; w < 32 * regular; w += 32) {  // lanes below 128: codes in range
+      for (size_t e = 0; e < 4; ++e) words[w + e] = 0;
+    }
+    Codes scales(kBlocks);
+    for (size_t b = 0; b < kBlocks; ++b) scales[b] = static_cast<uint16_t>(0x3e00 + 37 * b + k);
+    means.add(words, scales);
+  }
+  const auto [words, scales] = sum_of(group, means, norms, false);
+  EXPECT_TRUE(sum_of(group, means, norms, true) == std::pair(words, scales));
+  for (size_t b = 0, place = 0; b < kBlocks; ++b) {
+    if (norms[b] != 0x4100) {
+      EXPECT_EQ(scales[b], norms[b]) << b;
+      continue;
+    }
+    Means alone{{2, 2}};
+    for (size_t k = 0; k < 2; ++k) {
+      const auto first = means.words[k].begin() + static_cast<ptrdiff_t>(32 * place);
+      alone.add(Words(first, first + 32), {means.scales[k][b]});
+    }
+    Group one = one_block(*GetParam(), 8, 128);
+    one.coding = group.coding;
+    one.site = group.site;
+    one.range.first_value = 128 * b;
+    const auto [own_words, own_scales] = sum_of(one, alone, {0x4100}, false);
+    EXPECT_EQ(scales[b], own_scales[0]) << b;
+    EXPECT_TRUE(std::equal(own_words.begin(), own_words.end(), words.begin() + 32 * place++)) << b;
+  }
+  EXPECT_EQ(Words(words.begin() + 32 * regular, words.end()), Words(32 * (kBlocks - regular)));
 }
 
 /** Errors of a rounding to whole numbers, in steps, against their exact variance f (1 - f). */
