@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "kernels/codec/block_norm.h"
 #include "src/schedule/move.h"
 #include "tests/gpu/stages/group_sides.h"
 #include "tests/support/inputs.h"
