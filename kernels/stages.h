@@ -137,7 +137,7 @@ inline constexpr uint32_t kOperandArgumentsMax = 32;
  *  their own: up to kOperandArgumentsMax are arguments of the kernel, but for adaptive widths.
  *  operand_scales_bytes: not 0 if these means have scales of their own (linear levels with rescale,
  *  bits = bits_down): so many bytes behind the first word of each operand is its first
- *  block's scale, and those of other blocks follow. norms are not used then but for adaptive widths.
+ *  block's scale, and those of other blocks follow. norms are used then for adaptive widths alone.
  *  The operand in the place of out_words may have its scales in that of out_scales.
  *  words: an array that, on a device, it can read. operands, on a device: null, or the same array
  *  in host memory, which may change when the call returns; up to kOperandArgumentsMax are arguments
