@@ -275,14 +275,18 @@ void encode_sums(const Encoder& encoder, const ReduceManyArgs& args, double full
 
 #if GQ_VECTOR_BYTES == 0
 
-bool reduce_many_bytes(const ReduceManyArgs&) { return false; }
+bool reduce_many_vectors(const ReduceManyArgs&) { return false; }
 
 #else
 
-/** False where sums are not made from bytes. */
-bool reduce_many_bytes(const ReduceManyArgs& args) {
+/** False for sums that vectors have no form of their own for. */
+bool reduce_many_vectors(const ReduceManyArgs& args) {
   if (is_mean(args)) {
     reduce_many_mean(args);
+    return true;
+  }
+  if (is_sum_of_powers(args)) {
+    reduce_many_powers(args);
     return true;
   }
   if (!is_rescaled_bytes(args)) return false;
@@ -361,7 +365,7 @@ __attribute__((noinline)) void reduce_many_any(const ReduceManyArgs& args) {
 StageError reduce_many(const ReduceManyArgs& args) {
   const FloatEnvironment environment;
   const ReduceManyArgs coded = with_coded_range(args);
-  if (args.coding.adaptive() || !reduce_many_bytes(coded)) reduce_many_any(coded);
+  if (args.coding.adaptive() || !reduce_many_vectors(coded)) reduce_many_any(coded);
   if (args.nontemporal) end_nontemporal_stores();
   return {};
 }

@@ -49,6 +49,7 @@ namespace {
 #include "kernels/cpu/reduce.inl"
 #include "kernels/cpu/sums/bytes.inl"
 #include "kernels/cpu/sums/exponential.inl"
+#include "kernels/cpu/sums/powers.inl"
 #include "kernels/cpu/sums/means.inl"
 #include "kernels/cpu/reduce_many.inl"
 #include "kernels/cpu/dequantize.inl"

@@ -35,6 +35,7 @@ using Integers = int32_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Floats = float __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Doubles = double __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Halves = uint16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
+using SignedHalves = int16_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 using Bytes = uint8_t __attribute__((vector_size(GQ_VECTOR_BYTES)));
 
 /** The number in all lanes. Adding it to zeros would be an addition, which changes a -0. */
@@ -67,6 +68,23 @@ GQ_INLINE Integers integers_at(const uint8_t* bytes) {
 
 /** The lesser of each pair; b where a is not a number. */
 GQ_INLINE Floats lesser(Floats a, Floats b) { return _mm512_maskz_min_ps(kAllLanes, a, b); }
+
+/** The larger of each pair; b where a is not a number. */
+GQ_INLINE Floats larger(Floats a, Floats b) { return _mm512_maskz_max_ps(kAllLanes, a, b); }
+
+/** The lesser of each pair's magnitudes. */
+GQ_INLINE Floats magnitudes_within(Floats a, Floats b) {
+  constexpr int kLesserMagnitude = 2, kNoSign = 8;
+  return _mm512_maskz_range_ps(kAllLanes, a, b, kLesserMagnitude | kNoSign);
+}
+
+/** Bits of a where `mask` has ones, else of b. */
+GQ_INLINE Halves chosen_bits(Halves mask, Halves a, Halves b) {
+  constexpr int kFirstChooses = 0xca;
+  return reinterpret_cast<Halves>(_mm512_ternarylogic_epi32(
+      reinterpret_cast<__m512i>(mask), reinterpret_cast<__m512i>(a),
+      reinterpret_cast<__m512i>(b), kFirstChooses));
+}
 
 /** a + b, or a - b where `signs` has the sign bit: b times 1 or -1 is exact. */
 GQ_INLINE Floats plus_signed(Floats a, Floats b, Words signs) {
@@ -153,6 +171,14 @@ GQ_INLINE Integers integers_at(const uint8_t* bytes) {
 
 GQ_INLINE Floats lesser(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 
+GQ_INLINE Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+
+GQ_INLINE Floats magnitudes_within(Floats a, Floats b) {
+  return lesser(reinterpret_cast<Floats>(reinterpret_cast<Words>(a) & 0x7fffffffu), b);
+}
+
+GQ_INLINE Halves chosen_bits(Halves mask, Halves a, Halves b) { return (a & mask) | (b & ~mask); }
+
 GQ_INLINE Floats plus_signed(Floats a, Floats b, Words signs) {
   return a + reinterpret_cast<Floats>(reinterpret_cast<Words>(b) ^ signs);
 }
@@ -220,6 +246,21 @@ GQ_INLINE Integers integers_at(const uint8_t* bytes) {
 GQ_INLINE Floats lesser(Floats a, Floats b) {
   const float32x4_t x = reinterpret_cast<float32x4_t>(a), y = reinterpret_cast<float32x4_t>(b);
   return reinterpret_cast<Floats>(vbslq_f32(vcltq_f32(x, y), x, y));
+}
+
+GQ_INLINE Floats larger(Floats a, Floats b) {
+  const float32x4_t x = reinterpret_cast<float32x4_t>(a), y = reinterpret_cast<float32x4_t>(b);
+  return reinterpret_cast<Floats>(vbslq_f32(vcgtq_f32(x, y), x, y));
+}
+
+GQ_INLINE Floats magnitudes_within(Floats a, Floats b) {
+  return lesser(reinterpret_cast<Floats>(vabsq_f32(reinterpret_cast<float32x4_t>(a))), b);
+}
+
+GQ_INLINE Halves chosen_bits(Halves mask, Halves a, Halves b) {
+  return reinterpret_cast<Halves>(
+      vbslq_u16(reinterpret_cast<uint16x8_t>(mask), reinterpret_cast<uint16x8_t>(a),
+                reinterpret_cast<uint16x8_t>(b)));
 }
 
 GQ_INLINE Floats plus_signed(Floats a, Floats b, Words signs) {

@@ -37,24 +37,26 @@ GQ_INLINE Bytes top_bits(const RandomTile& random, uint32_t e, uint32_t log2) {
   return reinterpret_cast<Bytes>(below >> (7 - log2)) & mask;
 }
 
-/** Sums of bytes: of the even ones, and of the odd ones. */
+/** Sums of bytes, below 2^16: of the even ones, and of the odd ones, which `both` has 2^8 times. */
 struct ByteSums {
-  Halves even, odd;
+  Halves both, odd;
 
   GQ_INLINE explicit ByteSums(Bytes bytes)
-      : even(reinterpret_cast<Halves>(bytes) & 0xff), odd(reinterpret_cast<Halves>(bytes) >> 8) {}
+      : both(reinterpret_cast<Halves>(bytes)), odd(reinterpret_cast<Halves>(bytes) >> 8) {}
 
   GQ_INLINE void add(Bytes bytes) {
-    even += reinterpret_cast<Halves>(bytes) & 0xff;
+    both += reinterpret_cast<Halves>(bytes);
     odd += reinterpret_cast<Halves>(bytes) >> 8;
   }
+
+  GQ_INLINE Halves even() const { return both - (odd << 8); }
 };
 
-/** Bytes of an operand from e on; zero beyond its last. */
-template <bool kFull>
+/** Bytes of an operand from byte e of a tile on; zero beyond its last. */
+template <uint32_t kBits, bool kFull>
 GQ_INLINE Bytes operand_bytes(const uint8_t* operand, const Tile& tile, uint32_t e) {
   Bytes bytes = {};
-  const uint32_t count = bytes_of<8>(tile);
+  const uint32_t count = bytes_of<kBits>(tile);
   if (kFull || e + sizeof bytes <= count) {
     memcpy(&bytes, operand + e, sizeof bytes);
   } else if (e < count) {
@@ -74,9 +76,9 @@ void mean_tile(const ReduceManyArgs& args, const Tile& tile, const RandomTile& r
   for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
     ByteSums sums(nearest ? half : top_bits(random, e, log2));
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      sums.add(operand_bytes<kFull>(bytes_at<8>(args.words[rank], tile), tile, e));
+      sums.add(operand_bytes<8, kFull>(bytes_at<8>(args.words[rank], tile), tile, e));
     }
-    const Bytes mean = reinterpret_cast<Bytes>(sums.even >> log2 | sums.odd >> log2 << 8);
+    const Bytes mean = reinterpret_cast<Bytes>(sums.even() >> log2 | sums.odd >> log2 << 8);
     const Bytes lanes = lesser(mean, most);
     memcpy(byte + e, &lanes, sizeof lanes);
   }
@@ -111,9 +113,9 @@ void add_bytes(const ReduceManyArgs& args, const Tile& tile, HalfTile& sums) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       const uint8_t* const operand = bytes_at<8>(args.words[rank], tile);
       __builtin_prefetch(operand + e + kStretchValues);
-      sum.add(operand_bytes<kFull>(operand, tile, e));
+      sum.add(operand_bytes<8, kFull>(operand, tile, e));
     }
-    const Halves even = sum.even - offset, odd = sum.odd - offset;
+    const Halves even = sum.even() - offset, odd = sum.odd - offset;
     memcpy(sums.value + e, &even, sizeof even);
     memcpy(sums.value + e + GQ_VECTOR_BYTES / 2, &odd, sizeof odd);
   }
@@ -252,6 +254,18 @@ GQ_INLINE Floats factors_at(const SegmentScales& scales, uint32_t e,
   return __builtin_shufflevector(first, second, (kWord < kAll / 2 ? kWord : kAll + kWord)...);
 }
 
+/** Signed halves of words: the lower ones, of which 2^15 more are the mantissas of numbers from
+ *  2^23 on. */
+GQ_INLINE Floats floats_of_lower(Halves sums) {
+  const Words number = (reinterpret_cast<Words>(sums) & 0xffffu) ^ 0x4b008000u;
+  return reinterpret_cast<Floats>(number) - (0x1p23f + 0x1p15f);
+}
+
+/** And the upper ones. */
+GQ_INLINE Floats floats_of_upper(Halves sums) {
+  return __builtin_convertvector(reinterpret_cast<Integers>(sums) >> 16, Floats);
+}
+
 /** Encodes such sums with 8 bits. Values are in columns: each word of a vector has one of the four
  *  whose codes share a word. */
 struct ByteSumEncoder {
@@ -282,16 +296,6 @@ struct ByteSumEncoder {
   }
 
  private:
-  /** With 2^15 more they are the mantissas of numbers from 2^23 on. */
-  static GQ_INLINE Floats lower_halves(Halves sums) {
-    const Words number = (reinterpret_cast<Words>(sums) & 0xffffu) ^ 0x4b008000u;
-    return reinterpret_cast<Floats>(number) - (0x1p23f + 0x1p15f);
-  }
-
-  static GQ_INLINE Floats upper_halves(Halves sums) {
-    return __builtin_convertvector(reinterpret_cast<Integers>(sums) >> 16, Floats);
-  }
-
   /** A sum beyond the target, by a rounding or by a lane that no code has, is so by about a level
    *  at most, and bytes cut it: the target is the largest of them. */
   template <typename FactorsOf, typename Uniforms>
@@ -302,8 +306,8 @@ struct ByteSumEncoder {
       Halves even, odd;
       memcpy(&even, sums + e, sizeof even);
       memcpy(&odd, sums + e + GQ_VECTOR_BYTES / 2, sizeof odd);
-      const Floats numbers[4] = {lower_halves(even), lower_halves(odd), upper_halves(even),
-                                 upper_halves(odd)};
+      const Floats numbers[4] = {floats_of_lower(even), floats_of_lower(odd),
+                                 floats_of_upper(even), floats_of_upper(odd)};
       const Floats factors = factors_of(e);
       Words uniform[4];
       uniform_columns(uniforms, e, uniform);

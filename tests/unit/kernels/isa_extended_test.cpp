@@ -152,6 +152,41 @@ TEST(IsaExtended, SumsOfNodes_SameBits) {
   }
 }
 
+/** Operands that agree on the top code at first, then on its negative. */
+std::vector<Words> operands_with_tops(const Coding& coding, size_t value_count) {
+  std::vector<Words> operands;
+  const size_t part = words_for(coding.bits, value_count) / 4;
+  for (uint32_t rank = 0; rank < coding.ranks; ++rank) {
+    Words words = edge_biased_codes(rank, value_count, coding);
+    for (size_t w = 0; w < 2 * part; ++w) {
+      words[w] = w >= part ? ~0u : coding.bits == 8 ? 0x7f7f7f7fu : 0x77777777u;
+    }
+    operands.push_back(words);
+  }
+  return operands;
+}
+
+/** Up to sums of 4-bit codes that 16 bits do not hold, and with ranks by which tops are rounded. */
+TEST(IsaExtended, PowersOfManyRanks_SameBits) {
+  constexpr size_t kCount = 1100;
+  for (Format format : {exponential(8, 8, 0), exponential(4, 4, 0)}) {
+    for (const uint32_t ranks : {1u, 2u, 4u, 5u, 16u, 55u, 107u, 511u, 512u, 1000u}) {
+      for (const Rounding rounding : {Rounding::independent, Rounding::nearest}) {
+        format.rounding = rounding;
+        const Coding coding = coding_of(format, ranks, 0);
+        const std::vector<Words> operands = operands_with_tops(coding, kCount);
+        const auto sum = [&](const Stages& stages) {
+          return reduce_many({stages, coding, kSite, 4096}, operands, kCount, 1);
+        };
+        const Words expected = sum(scalar_stages());
+        for (const Stages* stages : stages_here()) {
+          EXPECT_TRUE(sum(*stages) == expected) << describe(coding) << " on " << stages->name;
+        }
+      }
+    }
+  }
+}
+
 std::vector<Coding> rotated_formats() {
   std::vector<Coding> formats;
   for (Format format : {linear(8, 8, Combine::average), linear(4, 4, Combine::average),
