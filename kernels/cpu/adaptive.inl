@@ -205,9 +205,10 @@ void add_block_of_means(const ReduceManyArgs& args, uint32_t width, size_t first
     const float factor = mean_factor(operand_scales(args, k)[block], weight);
     alignas(64) uint8_t lane[kAdaptiveBlock];
     unpack_planes(args.words[k] + first_word, width, lane);
-    for (uint32_t e = 0; e < kAdaptiveBlock; ++e) {
-      const float term = linear_decode(lane[e], steps, factor);
-      value[e] = k == 0 ? term : value[e] + term;
+    if (k == 0) {
+      add_scaled<true>(lane, kAdaptiveBlock, steps, factor, value);
+    } else {
+      add_scaled<false>(lane, kAdaptiveBlock, steps, factor, value);
     }
   }
 }

@@ -23,15 +23,22 @@ void fill_factors(const ReduceManyArgs& args, uint32_t k, const Tile& tile, Fact
   }
 }
 
+/** What means of one operand add to values that share a factor. */
+template <bool kFirst>
+void add_scaled(const uint8_t* __restrict lane, uint32_t count, uint32_t steps, float factor,
+                float* __restrict value) {
+  for (uint32_t e = 0; e < count; ++e) {
+    const float term = linear_decode(lane[e], steps, factor);
+    value[e] = kFirst ? term : value[e] + term;
+  }
+}
+
 template <bool kFirst>
 void add_scaled_lanes(const uint8_t* __restrict lane, const FactorTile& __restrict factors,
                       uint32_t steps, float* __restrict value) {
   for (uint32_t s = 0; s < kTileSegments; ++s) {
-    const float factor = factors.factor[s];
-    for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
-      const float term = linear_decode(lane[e], steps, factor);
-      value[e] = kFirst ? term : value[e] + term;
-    }
+    const uint32_t first = s * kSegmentValues;
+    add_scaled<kFirst>(lane + first, kSegmentValues, steps, factors.factor[s], value + first);
   }
 }
 
