@@ -52,8 +52,9 @@ GQ_HD float mean_factor(uint16_t scale, float weight) { return norm_from_code(sc
 
 /** The scale of a block of such a sum, from the largest magnitude's pattern. Infinity is a sum that
  *  a rounding took beyond the largest float32. */
-GQ_HD uint16_t means_scale(uint32_t peak) {
-  return norm_code(peak == kFloatInfinityBits ? kFloatMaxBits : peak);
+GQ_HD Rescaled rescaled_means(uint32_t peak) {
+  const uint16_t code = norm_code(peak == kFloatInfinityBits ? kFloatMaxBits : peak);
+  return Rescaled{code, norm_from_code(code)};
 }
 
 }  // namespace gq

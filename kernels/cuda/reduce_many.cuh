@@ -127,8 +127,7 @@ struct ReduceManyRescaled : WideSum<Add, Levels, Thresholds> {
   /** peak: the largest sum's pattern. */
   GQ_DEVICE Rescaled rescaled_by(const Place& place, uint32_t peak) const {
     if constexpr (Add::kOwnScales) {
-      const uint16_t code = means_scale(peak);
-      return {code, norm_from_code(code)};
+      return rescaled_means(peak);
     } else {
       return rescaled(norms.at(place.offset), float_from_bits(peak), this->full);
     }

@@ -61,8 +61,5 @@ void add_scaled_means(const ReduceManyArgs& args, const Tile& tile, ValueTile& v
 /** Scales of blocks by the sums alone. */
 struct ScalesByPeaks {
   static void load(const Norms&, const Tile&, NormSet& set) { fill_norms(0, set); }
-  Rescaled operator()(float, uint32_t peak) const {
-    const uint16_t code = means_scale(peak);
-    return Rescaled{code, norm_from_code(code)};
-  }
+  Rescaled operator()(float, uint32_t peak) const { return rescaled_means(peak); }
 };

@@ -132,9 +132,7 @@ struct AddScaledCodes {
 
   GQ_DEVICE double full(uint32_t) const { return 1; }
   GQ_DEVICE Rescaled rescaled_by(float norm, uint32_t width, uint32_t peak) const {
-    if (width == 0) return rescaled(norm, 0, 1);
-    const uint16_t code = means_scale(peak);
-    return {code, norm_from_code(code)};
+    return width == 0 ? rescaled(norm, 0, 1) : rescaled_means(peak);
   }
 };
 
