@@ -30,7 +30,6 @@ struct QuantizeGroups : GroupStage {
     const StrataThresholds::Start start = encoder.thresholds.start();
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
-                 const uint64_t first = value_of(unit, block);
                  const ThreadPlace place = place_of(unit, block, &SegmentPlace::send);
                  ValueSource from = source;
                  from.set(place.values);
@@ -39,7 +38,8 @@ struct QuantizeGroups : GroupStage {
                  const uint32_t width = widths.width(block);
                  const float norm = widths.norm(block);
                  if (width == 0) return;
-                 encoder.encode(start, first, norm, width,
+                 // The value's number is found last: it would hold registers that nvcc 12 lacks.
+                 encoder.encode(start, kept(value_of(unit, block)), norm, width,
                                 place.in_buffer.value_count, value, lanes);
                });
   }
