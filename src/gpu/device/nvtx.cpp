@@ -1,6 +1,4 @@
 // Ranges by NVTX's headers, which look for a profiler at the first range and link to nothing.
-// A program may have a profiler linked in for itself; a shared library would not see it.
-#define NVTX_SUPPORT_STATIC_INJECTION_LIBRARY 0
 #include <nvtx3/nvToolsExt.h>
 
 #include "src/gpu/device/time_range.h"

@@ -22,6 +22,7 @@ def test_without_nvcc_it_says_which_is_needed(root, tmp_path, kind):
     result = build(root, tmp_path, kind)
     assert result.returncode == 1
     assert f"{kind} needs nvcc {kind[2:]}, and there is no nvcc in PATH" in result.stderr
+    assert ("tools/install_cuda12" in result.stderr) == (kind == "cu12")
 
 
 def put_nvcc(folder, release):
