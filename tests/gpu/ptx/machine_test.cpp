@@ -229,6 +229,7 @@ TEST(Machine, GlobalAtomics_ResultsOfThePtxManual) {
                    "st.global.u32 [%rd3], %r7;\n")()[3];
   };
   EXPECT_EQ(changed("atom.global.add.u32 %r9, [%rd3], %r2;\n"), 712u);
+  EXPECT_EQ(changed("mov.u32 %r9, 3;\nred.global.add.u32 [%rd3], %r2;\n"), 312u);
   EXPECT_EQ(changed("atom.global.exch.b32 %r9, [%rd3], %r2;\n"), 705u);
   EXPECT_EQ(changed("atom.global.cas.b32 %r9, [%rd3], 7, %r2;\n"), 705u);
   EXPECT_EQ(changed("atom.global.cas.b32 %r9, [%rd3], 8, %r2;\n"), 707u);
