@@ -226,6 +226,9 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "gqsgd_set_log": (None, [_level, LogCallback, c_void_p]),
 }
 
+# Names of wheels with this package (tools/build_wheel): theirs are the folders of their libraries.
+WHEELS = ("gqsgd", "gqsgd_cu13", "gqsgd_cu12")
+
 _lock = threading.Lock()
 _library: ctypes.CDLL | None = None
 
@@ -267,8 +270,8 @@ def _folders() -> list[Path]:
     """Where a wheel puts the library: beside the package, or inside it."""
     package = Path(__file__).resolve().parent
     sites = [package.parent, Path(sysconfig.get_path("platlib"))]
-    folders = [site / ".gqsgd.mesonpy.libs" for site in sites] + [package]
-    return list(dict.fromkeys(folders))
+    folders = [site / f".{wheel}.mesonpy.libs" for wheel in WHEELS for site in sites]
+    return list(dict.fromkeys([*folders, package]))
 
 
 def load(name: str, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:

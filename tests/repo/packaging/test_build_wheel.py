@@ -46,6 +46,15 @@ def test_its_own_nvcc_is_taken(tool, tmp_path, monkeypatch, major, release):
     tool.check_nvcc(major)
 
 
+def test_headers_and_runtime_are_those_of_the_nvcc(tool, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    nvcc = tmp_path / "bin/nvcc"
+    nvcc.write_text(f"#!/bin/sh\necho '#$ _HERE_=x\n#$ TOP={tmp_path}/bin/..\n#$ y' >&2\n")
+    nvcc.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/bin")
+    assert tool.toolkit_of_nvcc() == str(tmp_path.resolve())
+
+
 @pytest.mark.parametrize("kind", ["cu12", "cu13"])
 def test_a_wheel_with_cuda_differs_in_name_and_cuda_alone(root, tool, tmp_path, kind):
     project = tmp_path / "pyproject.toml"

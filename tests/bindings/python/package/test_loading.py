@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -87,7 +88,17 @@ except ImportError:
     assert done.stdout.strip() == gqsgd.version(), done.stderr
 
 
-@pytest.mark.parametrize("folder", [".gqsgd.mesonpy.libs", "gqsgd"])
+def test_wheels_of_every_kind_are_looked_for(load_tool, tmp_path):
+    tool = load_tool("build_wheel")
+    for kind in tool.KINDS:
+        project = tmp_path / f"{kind}.toml"
+        shutil.copy(tool.ROOT / "pyproject.toml", project)
+        tool.name_project(project, kind)
+        name = re.search('^name = "(.*)"$', project.read_text(), re.MULTILINE)[1].replace("-", "_")
+        assert any(folder.name == f".{name}.mesonpy.libs" for folder in _abi._folders()), kind
+
+
+@pytest.mark.parametrize("folder", [".gqsgd.mesonpy.libs", ".gqsgd_cu12.mesonpy.libs", "gqsgd"])
 def test_library_beside_the_package_is_found(copied_package, folder):
     site, environment = copied_package
     (site / folder).mkdir(exist_ok=True)
