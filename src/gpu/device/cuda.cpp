@@ -22,19 +22,51 @@ Status checked(cudaError_t error, const char* call) {
 cudaStream_t stream_of(StreamHandle stream) { return static_cast<cudaStream_t>(stream); }
 cudaEvent_t event_of(EventHandle event) { return static_cast<cudaEvent_t>(event); }
 
+/** The calling thread's capture mode for as long as this lives. In mode global, the default, CUDA
+ *  refuses allocations and queries of events while any thread captures a stream in that mode, as
+ *  PyTorch does, and invalidates the capture. In mode thread-local only the thread's own captures
+ *  count, in mode relaxed none. */
+class CaptureMode {
+ public:
+  explicit CaptureMode(cudaStreamCaptureMode mode) : other_(mode), changed_(exchange()) {}
+  ~CaptureMode() {
+    if (changed_) (void)exchange();
+  }
+  CaptureMode(const CaptureMode&) = delete;
+  CaptureMode& operator=(const CaptureMode&) = delete;
+
+ private:
+  bool exchange() {
+    const bool done = cudaThreadExchangeStreamCaptureMode(&other_) == cudaSuccess;
+    if (!done) (void)cudaGetLastError();
+    return done;
+  }
+
+  cudaStreamCaptureMode other_;
+  const bool changed_;
+};
+
 Status current(int32_t* ordinal) { return checked(cudaGetDevice(ordinal), "cudaGetDevice"); }
 Status set_current(int32_t ordinal) { return checked(cudaSetDevice(ordinal), "cudaSetDevice"); }
 
 Status allocate(size_t size_bytes, void** memory) {
+  const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
   return checked(cudaMalloc(memory, size_bytes), "cudaMalloc");
 }
-void release(void* memory) { (void)cudaFree(memory); }
+void release(void* memory) {
+  const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
+  (void)cudaFree(memory);
+}
 
 Status allocate_pinned(size_t size_bytes, void** memory) {
+  const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
   return checked(cudaHostAlloc(memory, size_bytes, cudaHostAllocMapped | cudaHostAllocPortable),
                  "cudaHostAlloc");
 }
-void release_pinned(void* memory) { (void)cudaFreeHost(memory); }
+void release_pinned(void* memory) {
+  const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
+  (void)cudaFreeHost(memory);
+}
 
 Status memory_kind(const void* pointer, MemoryKind* kind) {
   cudaPointerAttributes attributes{};
@@ -103,7 +135,9 @@ Status wait_in_graph(StreamHandle stream, EventHandle event) {
   return checked(cudaStreamWaitEvent(stream_of(stream), event_of(event), cudaEventWaitExternal),
                  "cudaStreamWaitEvent");
 }
+/** No event that is queried was recorded in a capture, but as an external one. */
 Status query(EventHandle event, bool* done) {
+  const CaptureMode mode(cudaStreamCaptureModeRelaxed);
   const cudaError_t error = cudaEventQuery(event_of(event));
   *done = error == cudaSuccess;
   if (error != cudaErrorNotReady) return checked(error, "cudaEventQuery");

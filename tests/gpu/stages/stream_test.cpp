@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include <functional>
+#include <string>
+#include <thread>
 
+#include "src/gpu/device/device.h"
 #include "tests/gpu/cuda_call.h"
 #include "tests/support/inputs.h"
 #include "tests/gpu/stages/side.h"
@@ -131,6 +134,43 @@ TEST(Stream, CapturedGraph_BitsOfItsInputAtEachReplay) {
     done(cudaGraphDestroy(graph));
   }
   done(cudaStreamDestroy(stream));
+}
+
+/** What of the device's table a capture in mode global forbids, in the thread that captures and in
+ *  all others. */
+TEST(Stream, GlobalCapture_EventsQueriedAndMemoryAllocatedBeside) {
+  const Device& device = *process_device(nullptr);
+  cudaStream_t captured = nullptr, other = nullptr;
+  EventHandle event = nullptr;
+  done(cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking));
+  done(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  EXPECT_TRUE(device.make_event(&event).ok());
+  EXPECT_TRUE(device.record(event, other).ok());
+  const auto query = [&]() -> std::string {
+    bool passed = false;
+    const Status asked = device.query(event, &passed);
+    return asked.ok() ? "" : asked.sentence();
+  };
+  std::string queried, allocated;
+  cudaGraph_t graph = nullptr;
+  done(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
+  std::thread([&] {
+    queried = query();
+    for (const bool pinned : {false, true}) {
+      void* memory = nullptr;
+      const Status made = (pinned ? device.allocate_pinned : device.allocate)(4096, &memory);
+      if (!made.ok()) allocated += made.sentence();
+      if (made.ok()) (pinned ? device.release_pinned : device.release)(memory);
+    }
+  }).join();
+  queried += query();
+  EXPECT_EQ(cudaStreamEndCapture(captured, &graph), cudaSuccess);
+  EXPECT_EQ(queried, "");
+  EXPECT_EQ(allocated, "");
+  if (graph != nullptr) done(cudaGraphDestroy(graph));
+  device.end_event(event);
+  done(cudaStreamDestroy(captured));
+  done(cudaStreamDestroy(other));
 }
 
 /** The thread's last error is whatever a caller left there: none of a stage, and still there. */

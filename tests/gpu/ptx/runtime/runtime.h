@@ -23,8 +23,9 @@ cudaError_t enqueue(cudaStream_t handle, std::function<void()> work);
 cudaError_t wait_for_stream(cudaStream_t handle);
 /** Waits for all that any stream was given, as CUDA may before it frees memory. */
 void wait_for_device();
-/** Whether this thread captures a stream: then it may not allocate, and waits for nothing. */
-bool captures();
+/** Whether this thread may neither allocate nor query an event now, for a capture of its own or, in
+ *  mode global, of another thread. */
+bool is_refused_in_captures();
 
 [[noreturn]] void end_with(const char* sentence);
 

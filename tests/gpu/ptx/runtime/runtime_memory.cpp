@@ -38,7 +38,7 @@ bool is_shared(size_t size_bytes) {
 }
 
 cudaError_t allocate(void** place, size_t size_bytes, bool host) {
-  if (captures()) return noted(cudaErrorStreamCaptureUnsupported);
+  if (is_refused_in_captures()) return noted(cudaErrorStreamCaptureUnsupported);
   Memory& all = memory();
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (size_bytes > kDeviceBytes - all.used_bytes) return noted(cudaErrorMemoryAllocation);

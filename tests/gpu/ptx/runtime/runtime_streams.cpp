@@ -1,10 +1,12 @@
 // CUDA's streams, events and graphs, over those of the device of threads.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "tests/gpu/ptx/finding.h"
 #include "tests/gpu/ptx/order.h"
@@ -23,7 +25,16 @@ struct Event : test::Event {
 };
 
 thread_local cudaError_t last_error = cudaSuccess;
-thread_local int captures_begun = 0;
+/** Captures of this thread, by their streams, and the mode in which it meets captures. */
+thread_local std::map<cudaStream_t, cudaStreamCaptureMode> own_captures;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+std::atomic<int> global_captures{0};
+
+int own_captures_of(cudaStreamCaptureMode mode) {
+  int count = 0;
+  for (const auto& [stream, begun] : own_captures) count += begun == mode ? 1 : 0;
+  return count;
+}
 
 struct Streams {
   std::mutex mutex;
@@ -78,7 +89,12 @@ void end_with(const char* sentence) {
   _exit(9);
 }
 
-bool captures() { return captures_begun > 0; }
+bool is_refused_in_captures() {
+  if (capture_mode == cudaStreamCaptureModeRelaxed) return false;
+  const int own_global = own_captures_of(cudaStreamCaptureModeGlobal);
+  if (own_global + own_captures_of(cudaStreamCaptureModeThreadLocal) > 0) return true;
+  return capture_mode == cudaStreamCaptureModeGlobal && global_captures > own_global;
+}
 
 std::shared_ptr<Stream> stream_of(cudaStream_t handle) {
   const std::lock_guard<std::mutex> lock(streams().mutex);
@@ -204,7 +220,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  if (gq::ptx::captures()) return noted(cudaErrorStreamCaptureUnsupported);
+  if (gq::ptx::is_refused_in_captures()) return noted(cudaErrorStreamCaptureUnsupported);
   gq::test::EventState& state = *gq::ptx::event_of(event).state;
   const std::lock_guard<std::mutex> lock(state.mutex);
   if (state.come < state.recorded) return noted(cudaErrorNotReady);
@@ -228,17 +244,25 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   *status = stream->capture() ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
-cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, gq::ptx::capture_mode);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
   const auto stream = stream_of(handle);
   if (!stream) return noted(cudaErrorInvalidResourceHandle);
   stream->begin_capture();
-  gq::ptx::captures_begun += 1;
+  gq::ptx::own_captures[handle] = mode;
+  gq::ptx::global_captures += mode == cudaStreamCaptureModeGlobal ? 1 : 0;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   const auto stream = stream_of(handle);
   if (!stream || !stream->capture()) return noted(cudaErrorIllegalState);
-  gq::ptx::captures_begun -= 1;
+  const auto begun = gq::ptx::own_captures.find(handle);
+  if (begun == gq::ptx::own_captures.end()) return noted(cudaErrorStreamCaptureWrongThread);
+  gq::ptx::global_captures -= begun->second == cudaStreamCaptureModeGlobal ? 1 : 0;
+  gq::ptx::own_captures.erase(begun);
   auto* const made = new gq::ptx::Graph{stream->capture()};
   *graph = reinterpret_cast<cudaGraph_t>(made);
   return made->capture->end() ? cudaSuccess : noted(cudaErrorStreamCaptureUnjoined);
