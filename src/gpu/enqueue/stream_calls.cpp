@@ -110,6 +110,8 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   const Status ended = group_.break_on(executor_.enqueue(&made, refusal));
   log.end(&endpoint, made.call, ended.ok() ? made.plan().schedule->name : "", ended);
   if (!ended.ok()) executor_.keep_failed(&made);
+  // Over NCCL what a failed call has enqueued may wait for other ranks: memory stays until it ends.
+  if (!ended.ok() && group_.overlaps()) (void)group_.end_call(call.stream).ok();
   return ended;
 }
 

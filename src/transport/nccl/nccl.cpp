@@ -35,6 +35,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
         timeout_ms_(timeout_ms),
         host_(host & ~kRegisters),
         memory_(&comm_) {}
+  ~NcclTransport() override;
 
   Status join(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size);
   Status borrow(void* nccl_comm);
@@ -62,6 +63,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
              StreamHandle stream) override;
   Status warm();
+  void leak_unless_passed(EventHandle event, StreamHandle stream);
   Status exchange_hosts(StreamHandle stream);
   Status find_nodes();
   uint64_t shown_word();
@@ -77,6 +79,15 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   DeviceBuffer first_words_;  // CUDA may wait for the whole device, and peers on it, to free them
   TransportCounters counters_;
 };
+
+/** What a kernel of NCCL that does not end may still use is never freed: CUDA would wait for that
+ *  kernel, without a deadline, and it ends when the communicator is aborted, by its owner. */
+NcclTransport::~NcclTransport() {
+  if (!memory_.is_leaked()) return;
+  broken_.forget();
+  hosts_.forget();
+  first_words_.forget();
+}
 
 Status NcclTransport::join(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size) {
   int32_t ordinal = 0;
@@ -165,6 +176,17 @@ Status NcclTransport::find_nodes() {
   return Status();
 }
 
+/** After a failure: whether an aborted communicator ends its kernels soon. */
+void NcclTransport::leak_unless_passed(EventHandle event, StreamHandle stream) {
+  constexpr int64_t kGraceMs = 1000;
+  bool passed = false;
+  Status waited = device().record(event, stream);
+  if (waited.ok()) {
+    waited = wait_for(device(), event, deadline_after_ms(kGraceMs), nullptr, nullptr, &passed);
+  }
+  if (!waited.ok() || !passed) memory_.leak_in_use();
+}
+
 /** NCCL connects two ranks at their first message, which takes long: here, and not in a first call.
  */
 Status NcclTransport::warm() {
@@ -180,15 +202,19 @@ Status NcclTransport::warm() {
   } own(device());
   GQ_TRY(device().make_stream(&own.stream));
   GQ_TRY(device().make_event(&own.event));
-  GQ_TRY(exchange_hosts(own.stream));
-  GQ_TRY(device().record(own.event, own.stream));
   const auto look = [](void* self) { return static_cast<NcclTransport*>(self)->check(); };
   bool done = false;
-  GQ_TRY(wait_for(device(), own.event, deadline_after_ms(timeout_ms_), look, this, &done));
+  Status status = exchange_hosts(own.stream);
+  if (status.ok()) status = device().record(own.event, own.stream);
+  if (status.ok()) {
+    status = wait_for(device(), own.event, deadline_after_ms(timeout_ms_), look, this, &done);
+  }
   counters_ = TransportCounters();
-  if (done) decide_registration();
-  if (done) return find_nodes();
+  if (status.ok() && done) decide_registration();
+  if (status.ok() && done) return find_nodes();
   abort_group(GQSGD_TIMEOUT, rank());
+  leak_unless_passed(own.event, own.stream);
+  GQ_TRY(status);
   return fail(GQSGD_TIMEOUT,
               "rank %u waited %" PRId64
               " ms for a first word of all %u ranks: one of them did not get as far (timeout_ms "

@@ -25,6 +25,9 @@ class NcclMemory final : public StreamMemory {
   Status reserve(const Device& device, DeviceBuffer* memory, size_t size_bytes) override;
   /** Deregisters all of it. After an abort NCCL itself does so, which is waited for. */
   bool end_use() override;
+  void leak_in_use() override { leaked_ = true; }
+  /** Streams of this end do not get through. */
+  bool is_leaked() const { return leaked_; }
 
  private:
   struct Registered {
@@ -40,6 +43,7 @@ class NcclMemory final : public StreamMemory {
 
   NcclComm& comm_;
   bool registers_ = false;
+  bool leaked_ = false;
   std::vector<Registered> registered_;
 };
 
