@@ -31,7 +31,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   NcclTransport(const Device& device, const NcclLibrary& library, int64_t timeout_ms,
                 uint64_t host)
       : StreamTransport(device),
-        comm_(library, timeout_ms),
+        comm_(device, library, timeout_ms),
         timeout_ms_(timeout_ms),
         host_(host & ~kRegisters),
         memory_(&comm_) {}

@@ -66,7 +66,9 @@ void NcclComm::end_by(nccl::Result (*function)(nccl::Comm)) {
   } catch (const std::bad_alloc&) {
     return;  // A leaked communicator disturbs no other.
   }
-  const bool begun = run_aside([ending = ending_, function, comm = comm_] {
+  const bool begun = run_aside([ending = ending_, function, comm = comm_, ordinal = ordinal_,
+                                device = &device_] {
+    (void)device->set_current(ordinal).ok();
     (void)function(comm);
     ending->done.store(true, std::memory_order_release);
   });
@@ -80,6 +82,7 @@ void NcclComm::give_up() {
 }
 
 Status NcclComm::join(const nccl::Id& id, int ranks, int rank) {
+  GQ_TRY(device_.current(&ordinal_));
   nccl::Config config;
   const nccl::Result result = library_.init(&comm_, ranks, id, rank, &config);
   if (comm_ != nullptr) owner_ = Owner::us;

@@ -8,18 +8,20 @@
 #include <atomic>
 #include <memory>
 
+#include "src/gpu/device/device.h"
 #include "src/transport/nccl/nccl_library.h"
 
 namespace gq {
 
 class NcclComm {
  public:
-  NcclComm(const NcclLibrary& library, int64_t timeout_ms)
-      : library_(library), timeout_ms_(timeout_ms) {}
+  NcclComm(const Device& device, const NcclLibrary& library, int64_t timeout_ms)
+      : device_(device), library_(library), timeout_ms_(timeout_ms) {}
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
+  /** On the current device. */
   Status join(const nccl::Id& id, int ranks, int rank);
   Status borrow(nccl::Comm comm);
 
@@ -44,7 +46,8 @@ class NcclComm {
 
  private:
   enum class Owner { none, caller, us };
-  /** Calls `function` on a thread of its own. */
+  /** Calls `function` on a thread of its own, with the communicator's device current: else NCCL
+   *  would restore device 0 there, which makes a context of some 500 MiB on it. */
   void end_by(nccl::Result (*function)(nccl::Comm));
 
   struct Ending {
@@ -52,8 +55,10 @@ class NcclComm {
     uint64_t deadline_us = 0;
   };
 
+  const Device& device_;
   const NcclLibrary& library_;
   const int64_t timeout_ms_;
+  int32_t ordinal_ = 0;  ///< of an own communicator
   nccl::Comm comm_ = nullptr;
   Owner owner_ = Owner::none;
   std::atomic<bool> aborted_{false};

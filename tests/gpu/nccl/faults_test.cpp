@@ -2,6 +2,7 @@
 // memory that is short; each a status and a sentence, and no wait without end.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -155,6 +156,30 @@ TEST(Creation, OutOfMemoryAnywhere_NoMemory) {
     EXPECT_EQ(status, GQSGD_NO_MEMORY) << nth << gqsgd_last_error();
   }
   ADD_FAILURE() << "memory never sufficed";
+}
+
+std::atomic<int32_t> set_aside{-1};  // the device that threads of the library made current
+std::thread::id thread_of_test;
+
+/** NCCL makes the device current again that was it before: on CUDA a context on device 0. */
+TEST(Creation, Destroyed_OnTheDeviceOfItsCommunicator) {
+  Device watched = host_device();
+  watched.set_current = [](int32_t ordinal) {
+    if (std::this_thread::get_id() != thread_of_test) set_aside = ordinal;
+    return host_device().set_current(ordinal);
+  };
+  const UseHostDevice device(watched);
+  thread_of_test = std::this_thread::get_id();
+  constexpr int32_t kOrdinal = 2;
+  const std::string options = stand_in_options();
+  gqsgd_unique_id id;
+  gqsgd_comm comm = nullptr;
+  ASSERT_EQ(gqsgd_nccl_unique_id_create(options.c_str(), &id), GQSGD_OK);
+  (void)host_device().set_current(kOrdinal).ok();
+  EXPECT_EQ(gqsgd_comm_create_nccl(&id, 0, 1, options.c_str(), &comm), GQSGD_OK);
+  (void)host_device().set_current(0).ok();
+  EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
+  EXPECT_EQ(set_aside, kOrdinal);
 }
 
 TEST(Calls, NcclRefuses_GroupBroken) {
