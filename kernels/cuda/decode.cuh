@@ -23,12 +23,8 @@ struct LinearDecoder {
   uint32_t multiplier;
 
   GQ_DEVICE float step(float scale) const { return linear_step(scale, multiplier, top); }
-  GQ_DEVICE void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
+  GQ_DEVICE void decode_four(uint32_t lanes, float step, const uint32_t*, float (&value)[4]) const {
     linear_decode_four<kBits>(lanes, 0x1p23f + static_cast<float>(top), step, value);
-  }
-  GQ_DEVICE float factor(float step) const { return step; }
-  GQ_DEVICE void decode_four_by(uint32_t lanes, float factor, float (&value)[4]) const {
-    decode_four(lanes, factor, value);
   }
 };
 
@@ -59,23 +55,11 @@ struct ExponentialDecoder {
   GQ_DEVICE float step(float scale) const {
     return exponential_unit(scale, added, mean, ranks, kMantissaBits);
   }
-  GQ_DEVICE void decode_four(uint32_t lanes, float step, float (&value)[4]) const {
+  GQ_DEVICE void decode_four(uint32_t lanes, float step, const uint32_t*, float (&value)[4]) const {
+    // What codes are too small by there; a code's product with it is exact, for 127 is the largest.
+    const float power = kMantissaBits > 0 ? 0x1p96f : power_of_two(127 - static_cast<int32_t>(one));
     exponential_powers<kBits, kMantissaBits>(lanes, value);
-    GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * power() * step;
-  }
-
-  /** What decode_four_by multiplies with at once, infinity where that would not be exact. */
-  GQ_DEVICE float factor(float step) const { return power() * step; }
-  GQ_DEVICE void decode_four_by(uint32_t lanes, float factor, float (&value)[4]) const {
-    exponential_powers<kBits, kMantissaBits>(lanes, value);
-    GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * factor;
-  }
-
- private:
-  /** What codes are too small by as exponential_powers has them; a code's product with it is exact,
-   *  for 127 is the largest code. */
-  GQ_DEVICE float power() const {
-    return kMantissaBits > 0 ? 0x1p96f : power_of_two(127 - static_cast<int32_t>(one));
+    GQ_UNROLL for (uint32_t e = 0; e < 4; ++e) value[e] = value[e] * power * step;
   }
 };
 

@@ -9,16 +9,7 @@ using Calls = StageCalls<DequantizeArgs>;
 
 template <typename Decoder>
 StageError run(const Launcher& launcher, const Calls& calls, const Decoder& decoder) {
-  const DequantizeArgs& args = calls.first();
-  if constexpr (!Decoder::kDraws) {
-    using Floats = DequantizeFloats<Decoder>;
-    const bool plain = args.scales.one != nullptr && !args.coding.rotated;
-    if (plain && args.dtype == GQSGD_FLOAT32) {
-      return calls.run(launcher, dequantize_floats_kernel<Floats>, Floats(args, decoder),
-                       launcher.gate());
-    }
-  }
-  return run_value_stage<true>(launcher, calls, Dequantize<Decoder>(args, decoder));
+  return run_value_stage<true>(launcher, calls, Dequantize<Decoder>(calls.first(), decoder));
 }
 
 template <uint32_t kBits>

@@ -7,7 +7,6 @@
 
 #include "kernels/codec/linear.h"
 #include "kernels/cuda/average_table.cuh"
-#include "kernels/cuda/shared_levels.cuh"
 #include "tests/support/inputs.h"
 #include "tests/unit/kernels/support/stage_calls.h"
 
@@ -283,20 +282,6 @@ void expect_linear_decoding() {
 TEST(Words, DecodedLinearCodes_EqualLanes) {
   expect_linear_decoding<8>();
   expect_linear_decoding<4>();
-}
-
-TEST(Words, SharedLevels_EveryThread_EqualLanes) {
-  const auto levels = std::make_unique<cuda::SharedLevels<4>>();
-  for (uint32_t thread = 0; thread < cuda::kBlockThreads; ++thread) {
-    levels->fill(thread, static_cast<float>(levels->code_of(thread)) + 0.5f);
-  }
-  for (uint32_t lanes = 0; lanes < 65536; ++lanes) {
-    float level[4];
-    levels->look_up_four(lanes, noise(lanes) % 256, level);
-    for (uint32_t e = 0; e < 4; ++e) {
-      ASSERT_EQ(level[e], static_cast<float>(lane<4>(lanes, e)) + 0.5f) << lanes << " " << e;
-    }
-  }
 }
 
 }  // namespace

@@ -52,10 +52,21 @@ __global__ void __launch_bounds__(kBlockThreads, 4)
 
 template <typename Decoder>
 __global__ void __launch_bounds__(kBlockThreads, 3)
-    hot_dequantize(DequantizeFloats<Decoder> stage, uint32_t end) {
-  __shared__ typename DequantizeFloats<Decoder>::Shared shared;
-  const auto own = stage.begin(shared);
-  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) stage.run_full(k, own, shared);
+    hot_dequantize(Dequantize<Decoder> stage, uint32_t end) {
+  stage.value_count = stage.code_count = kNoEnd;
+  stage.words.vectors = true;
+  stage.target.dtype = GQSGD_FLOAT32;
+  stage.target.vectors = true;
+  __builtin_assume(stage.scales.one != nullptr);
+  auto own = stage.begin();
+  own.constant = false;
+  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) {
+    Place place = stage.place(k);
+    place.warp_is_full = true;
+    float value[kThreadValues];
+    stage.give(place, own, value);
+    stage.take(place, own, value);
+  }
 }
 
 /** Tiles of codes none of which is the last. */
@@ -85,10 +96,10 @@ template __global__ void hot_reduce(Reduce<AverageEqual<4>>, uint32_t);
 template __global__ void hot_reduce(Reduce<SumExponentials>, uint32_t);
 template __global__ void hot_reduce(Reduce<AverageExponentials<true>>, uint32_t);
 template __global__ void hot_reduce(Reduce<AverageExponentials<false>>, uint32_t);
-template __global__ void hot_dequantize(DequantizeFloats<LinearDecoder<8>>, uint32_t);
-template __global__ void hot_dequantize(DequantizeFloats<LinearDecoder<4>>, uint32_t);
-template __global__ void hot_dequantize(DequantizeFloats<ExponentialDecoder<8, 0>>, uint32_t);
-template __global__ void hot_dequantize(DequantizeFloats<ExponentialDecoder<4, 0>>, uint32_t);
+template __global__ void hot_dequantize(Dequantize<LinearDecoder<8>>, uint32_t);
+template __global__ void hot_dequantize(Dequantize<LinearDecoder<4>>, uint32_t);
+template __global__ void hot_dequantize(Dequantize<ExponentialDecoder<8, 0>>, uint32_t);
+template __global__ void hot_dequantize(Dequantize<ExponentialDecoder<4, 0>>, uint32_t);
 template __global__ void hot_count(CodeTiles<8>, uint32_t);
 template __global__ void hot_count(CodeTiles<4>, uint32_t);
 template __global__ void hot_select(SelectTiles<8>, uint32_t);
