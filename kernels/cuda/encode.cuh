@@ -3,8 +3,6 @@
 #ifndef GQ_KERNELS_CUDA_ENCODE_CUH
 #define GQ_KERNELS_CUDA_ENCODE_CUH
 
-#include <type_traits>
-
 #include "kernels/codec/exponential_words.h"
 #include "kernels/codec/linear.h"
 #include "kernels/codec/strata.h"
@@ -68,42 +66,32 @@ struct ExponentialLevels {
   }
 };
 
-/** Thresholds from a rank's own words. */
-struct OwnThresholds {
-  using Start = StreamStart;  ///< what a thread makes once for all groups
-  KeyedStream own;
-
-  GQ_DEVICE Start start() const { return start_of(own); }
-
-  template <typename Levels>
-  GQ_DEVICE void fill(const Levels& levels, const Start& start, uint64_t group,
-                      uint32_t (&addend)[kThreadValues]) const {
-    const PhiloxBlock block = random_group(own, start, group);
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      addend[e] = levels.addend_in(block.word[e / kWordValues], e);
-    }
-  }
-};
-
-/** Own words, or strata of them (correlated). */
-struct StrataThresholds : OwnThresholds {
+/** Thresholds from a rank's own random words, or from strata of them where others round beside it
+ *  (correlated): ranks in quantize, nodes in wide sums. */
+struct Thresholds {
+  /** What a thread makes once for all groups. */
   struct Start {
     StreamStart own, b;
     FactorWords factors;
   };
   Strata strata;
-  KeyedStream a, b;
+  KeyedStream own, a, b;
 
-  StrataThresholds(const KeyedStream& own, const Strata& strata, const RandomSite& site)
-      : OwnThresholds{own},
-        strata(strata),
+  Thresholds(const KeyedStream& own, const Strata& strata, const RandomSite& site)
+      : strata(strata),
+        own(own),
         a(stream_at(site, Draw::strata_a, strata.group, strata.hop)),
         b(stream_at(site, Draw::strata_b, strata.group, strata.hop)) {}
 
-  /** Those of quantize. */
-  StrataThresholds(const Coding& coding, const RandomSite& site)
-      : StrataThresholds(own_stream(site, Draw::quantize), strata_of_quantize(coding, site),
-                         site) {}
+  explicit Thresholds(const QuantizeArgs& args)
+      : Thresholds(own_stream(args.random, Draw::quantize),
+                   strata_of_quantize(args.coding, args.random), args.random) {}
+
+  explicit Thresholds(const ReduceManyArgs& args)
+      : Thresholds(args.coding.rounding_down == RoundingDown::subtractive
+                       ? shared_stream(args.random, Draw::subtractive)
+                       : own_stream(args.random, Draw::encode_again),
+                   strata_of_sum(args.coding, args.random), args.random) {}
 
   GQ_DEVICE Start start() const {
     const StreamStart own_start = start_of(own);
@@ -114,8 +102,13 @@ struct StrataThresholds : OwnThresholds {
   template <typename Levels>
   GQ_DEVICE void fill(const Levels& levels, const Start& start, uint64_t group,
                       uint32_t (&addend)[kThreadValues]) const {
-    if (strata.count == 1) return OwnThresholds::fill(levels, start.own, group, addend);
     const PhiloxBlock words = random_group(own, start.own, group);
+    if (strata.count == 1) {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        addend[e] = levels.addend_in(words.word[e / kWordValues], e);
+      }
+      return;
+    }
     const PhiloxBlock words_b = random_group(b, start.b, group);
     const uint32_t offset = stratum_offset(strata, factor_bits(start.factors, group));
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
@@ -126,28 +119,14 @@ struct StrataThresholds : OwnThresholds {
   }
 };
 
-/** Those of a wide sum: OwnThresholds, or StrataThresholds for one that other nodes' sums are
- *  rounded beside. */
-template <typename Thresholds>
-Thresholds sum_thresholds(const ReduceManyArgs& args) {
-  const KeyedStream own = args.coding.rounding_down == RoundingDown::subtractive
-                              ? shared_stream(args.random, Draw::subtractive)
-                              : own_stream(args.random, Draw::encode_again);
-  if constexpr (std::is_same_v<Thresholds, OwnThresholds>) {
-    return {own};
-  } else {
-    return {own, strata_of_sum(args.coding, args.random), args.random};
-  }
-}
-
 /** Encodes a thread's values and writes their codes. */
-template <typename LevelKind, typename Thresholds>
+template <typename LevelKind>
 struct Encoder {
   using Levels = LevelKind;
   using Words = uint32_t[kThreadWords<Levels::kBits>];
   /** What a thread keeps between iterations: its own offset in each. */
   struct Thread {
-    typename Thresholds::Start start;
+    Thresholds::Start start;
     uint64_t group;
     uint32_t* words;
   };

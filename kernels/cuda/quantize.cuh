@@ -11,20 +11,19 @@ struct Quantize : ValueStage {
   static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
   struct Own {
     Scale scale;
-    typename Encoder<Levels, StrataThresholds>::Thread encoder;
+    typename Encoder<Levels>::Thread encoder;
   };
 
   ValueSource source;
   NormSource norms;
-  Encoder<Levels, StrataThresholds> encoder;
+  Encoder<Levels> encoder;
 
   Quantize(const QuantizeArgs& args, const Levels& levels)
       : ValueStage(args.range, args.coding.rotated),
         source(args.values, args.dtype),
         norms(args.norms, args.coding.block),
-        encoder{levels, StrataThresholds(args.coding, args.random),
-                args.coding.rounding == Rounding::nearest, word_buffer<Levels::kBits>(args.words)} {
-  }
+        encoder{levels, Thresholds(args), args.coding.rounding == Rounding::nearest,
+                word_buffer<Levels::kBits>(args.words)} {}
 
   GQ_HD void set(const Piece& piece) {
     set_range(piece.first_value, piece.value_count);

@@ -1,25 +1,61 @@
 // Wide reduce on a stream.
-#include "kernels/cuda/sums/wide_sums.cuh"
+#include "kernels/cuda/reduce_many.cuh"
 #include "kernels/cuda/tables.h"
 
 namespace gq::cuda {
 namespace {
 
-template <uint32_t kBits>
-StageError run_means(const ReduceManyCalls& calls) {
-  const ReduceManyArgs& args = calls.first();
-  return run_sums(calls, ReduceManyRescaled<AddMeans<kBits>, LinearLevels<kBits>>(
-                             args, AddMeans<kBits>(args),
-                             LinearLevels<kBits>{args.coding.steps_down}));
+using Calls = StageCalls<ReduceManyArgs>;
+
+template <typename Stage>
+StageError run(const Calls& calls, const Stage& stage) {
+  return calls.run(Launcher(calls.first().stream), reduce_many_kernel<Stage>, stage,
+                   typename Stage::List(calls.first()));
 }
 
-StageError run_all(const ReduceManyCalls& calls) {
+template <typename Add, typename Levels>
+StageError encode(const Calls& calls, const Add& add, const Levels& levels) {
   const ReduceManyArgs& args = calls.first();
-  if (args.coding.levels == Levels::none) return run_sums(calls, ReduceManyNone(args));
-  if (args.operand_scales_bytes != 0) {
-    return args.coding.bits == 8 ? run_means<8>(calls) : run_means<4>(calls);
+  return args.coding.rescale ? run(calls, ReduceManyRescaled<Add, Levels>(args, add, levels))
+                             : run(calls, ReduceMany<Add, Levels>(args, add, levels));
+}
+
+template <uint32_t kBits>
+StageError linear(const Calls& calls) {
+  const Coding& coding = calls.first().coding;
+  const AddLinear<kBits> add{Operands(calls.first()), coding.steps};
+  return coding.bits_down == 8 ? encode(calls, add, LinearLevels<8>{coding.steps_down})
+                               : encode(calls, add, LinearLevels<4>{coding.steps_down});
+}
+
+template <typename Add>
+StageError exponential(const Calls& calls, const Add& add) {
+  return calls.first().coding.bits_down == 8 ? encode(calls, add, ExponentialLevels<8, 0>{0})
+                                             : encode(calls, add, ExponentialLevels<4, 0>{0});
+}
+
+template <uint32_t kBits>
+StageError means(const Calls& calls) {
+  const ReduceManyArgs& args = calls.first();
+  const LinearLevels<kBits> levels{args.coding.steps_down};
+  return run(calls, ReduceManyRescaled<AddMeans<kBits>, LinearLevels<kBits>>(
+                        args, AddMeans<kBits>(args), levels));
+}
+
+StageError run_all(const Calls& calls) {
+  const ReduceManyArgs& args = calls.first();
+  const Coding& coding = args.coding;
+  const bool byte_codes = coding.bits == 8;
+  if (coding.levels == Levels::none) return run(calls, ReduceManyNone(args));
+  if (args.operand_scales_bytes != 0) return byte_codes ? means<8>(calls) : means<4>(calls);
+  if (coding.levels == Levels::linear) return byte_codes ? linear<8>(calls) : linear<4>(calls);
+  const Operands operands(args);
+  if (coding.mantissa_bits > 0) {
+    return encode(calls, AddExponential<8, 2, RankWeights>{operands}, ExponentialLevels<8, 2>{0});
   }
-  return has_strata(args) ? reduce_many_of_node(calls) : WideSums<OwnThresholds>(calls).run();
+  if (byte_codes) return exponential(calls, AddExponential<8, 0, RankWeights>{operands});
+  if (coding.ranks <= AddSmallLevels::kRanksMax) return exponential(calls, AddSmallLevels(args));
+  return exponential(calls, AddExponential<4, 0, RankWeights>{operands});
 }
 
 }  // namespace

@@ -14,18 +14,16 @@ inline double full_sum(const Coding& coding) {
 }
 
 /** What all wide sums share: `full`, where all ranks hold their top code, is the most they are. */
-template <typename Add, typename Levels, typename Thresholds>
+template <typename Add, typename Levels>
 struct WideSum : ValueStage {
   Add add;
-  Encoder<Levels, Thresholds> encoder;
+  Encoder<Levels> encoder;
   double full;
 
   WideSum(const ReduceManyArgs& args, const Add& add, const Levels& levels)
       : ValueStage(args.range, args.coding.rotated),
         add(add),
-        encoder{levels,
-                sum_thresholds<Thresholds>(args),
-                args.coding.rounding == Rounding::nearest,
+        encoder{levels, Thresholds(args), args.coding.rounding == Rounding::nearest,
                 word_buffer<Levels::kBits>(args.out_words)},
         full(full_sum(args.coding)) {}
 
@@ -37,9 +35,9 @@ struct WideSum : ValueStage {
 };
 
 /** Wide sums under one scale. */
-template <typename Add, typename Levels, typename Thresholds = OwnThresholds>
-struct ReduceMany : WideSum<Add, Levels, Thresholds> {
-  using WideSum<Add, Levels, Thresholds>::WideSum;
+template <typename Add, typename Levels>
+struct ReduceMany : WideSum<Add, Levels> {
+  using WideSum<Add, Levels>::WideSum;
   using List = typename Add::List;
   static constexpr uint32_t kBlocksAtOnce = Add::kBlocksAtOnce;
 
@@ -59,9 +57,9 @@ struct ReduceMany : WideSum<Add, Levels, Thresholds> {
 /** Wide sums of which each block gets a scale of its own (rescale): threads find the peak of their
  *  block and then encode it. Blocks longer than a block of threads are added twice, for their peak
  *  and for their codes: that needs no memory. */
-template <typename Add, typename Levels, typename Thresholds = OwnThresholds>
-struct ReduceManyRescaled : WideSum<Add, Levels, Thresholds> {
-  using Sum = WideSum<Add, Levels, Thresholds>;
+template <typename Add, typename Levels>
+struct ReduceManyRescaled : WideSum<Add, Levels> {
+  using Sum = WideSum<Add, Levels>;
   using List = typename Add::List;
   static constexpr uint32_t kBlocksAtOnce = 2;  // its sums do not fit into 80 registers
   NormSource norms;

@@ -70,13 +70,12 @@ StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTa
   if (args->operand_scales_bytes != 0) {
     const StageError error = check_scales_behind(args, count);
     if (failed(error)) return error;
-    return run<ReduceGroups<OwnThresholds, AddScaledCodes>>(args, count, table);
+    return run<ReduceGroups<AddScaledCodes>>(args, count, table);
   }
   if (args->weights != nullptr) {  // As without groups.
     return {"reduce_many", 0, nullptr, "stages of devices weight means with scales alone"};
   }
-  return has_strata(*args) ? run<ReduceGroups<StrataThresholds, AddCodes>>(args, count, table)
-                           : run<ReduceGroups<OwnThresholds, AddCodes>>(args, count, table);
+  return run<ReduceGroups<AddCodes>>(args, count, table);
 }
 StageError dequantize_groups(const DequantizeArgs* args, size_t count, const BatchTable& table) {
   return run<DequantizeGroups>(args, count, table, args->gate);

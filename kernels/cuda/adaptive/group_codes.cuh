@@ -20,13 +20,12 @@ struct StagedPlanes {
 };
 
 /** How codes of a stage round. */
-template <typename Thresholds>
 struct GroupEncoder {
   Thresholds thresholds;
   bool nearest;
 
   /** Lanes of values from the call's value `first_value` on; those beyond `count` are 0. */
-  GQ_DEVICE void encode(const typename Thresholds::Start& start, uint64_t first_value, float norm,
+  GQ_DEVICE void encode(const Thresholds::Start& start, uint64_t first_value, float norm,
                         uint32_t width, uint32_t count, float (&value)[kThreadValues],
                         LaneWords& lanes) const {
     const LinearLevels<8> levels{steps_of_width(width)};

@@ -9,15 +9,14 @@ namespace gq::cuda {
 struct QuantizeGroups : GroupStage {
   using Shared = EncodedUnit;
   ValueSource source;
-  GroupEncoder<StrataThresholds> encoder;
+  GroupEncoder encoder;
   const void* norms = nullptr;
   uint32_t* words = nullptr;
 
   QuantizeGroups(const QuantizeArgs& args, uint64_t values_in_all)
       : GroupStage(*args.range.grouped, args.coding.mean_half_bits, args.norms, values_in_all),
         source(args.values, args.dtype),
-        encoder{StrataThresholds(args.coding, args.random),
-                args.coding.rounding == Rounding::nearest} {}
+        encoder{Thresholds(args), args.coding.rounding == Rounding::nearest} {}
 
   GQ_HD void set(const Piece& piece) {
     GroupStage::set(piece);
@@ -27,7 +26,7 @@ struct QuantizeGroups : GroupStage {
 
   GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
     const GroupWidths widths(shared.widths, code_of_thread(norms, unit), unit.plane_count);
-    const StrataThresholds::Start start = encoder.thresholds.start();
+    const Thresholds::Start start = encoder.thresholds.start();
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
                  const ThreadPlace place = place_of(unit, block, &SegmentPlace::send);

@@ -136,12 +136,11 @@ struct AddScaledCodes {
   }
 };
 
-/** Thresholds: as of sum_thresholds(). */
-template <typename Thresholds, typename Add>
+template <typename Add>
 struct ReduceGroups : GroupStage {
   static constexpr uint32_t kBlocksAtOnce = 2;
   using Shared = EncodedUnit;
-  GroupEncoder<Thresholds> encoder;
+  GroupEncoder encoder;
   Add add;
   const void* norms = nullptr;
   uint32_t* words = nullptr;
@@ -149,7 +148,7 @@ struct ReduceGroups : GroupStage {
 
   ReduceGroups(const ReduceManyArgs& args, uint64_t values_in_all)
       : GroupStage(*args.range.grouped, args.coding.mean_half_bits, args.norms, values_in_all),
-        encoder{sum_thresholds<Thresholds>(args), args.coding.rounding == Rounding::nearest},
+        encoder{Thresholds(args), args.coding.rounding == Rounding::nearest},
         add(args) {}
 
   GQ_HD void set(const Piece& piece) {
@@ -162,7 +161,7 @@ struct ReduceGroups : GroupStage {
 
   GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
     const GroupWidths widths(shared.widths, code_of_thread(norms, unit), unit.plane_count);
-    const typename Thresholds::Start start = encoder.thresholds.start();
+    const Thresholds::Start start = encoder.thresholds.start();
     write_unit(unit, widths, shared.planes, words + word_offset(unit),
                [&](uint32_t block, LaneWords& lanes) {
                  const uint32_t width = widths.width(block);

@@ -27,15 +27,14 @@ struct LoadValue {
 };
 
 struct QuantizeRice : RiceStage {
-  using Encoder = GroupEncoderOfRice<RiceStrataThresholds>;
-  using Shared = Encoder::Shared<LoadValue>;
-  Encoder encoder;
+  using Shared = GroupEncoderOfRice::Shared<LoadValue>;
+  GroupEncoderOfRice encoder;
   int32_t dtype;
   uint32_t* words = nullptr;
 
   explicit QuantizeRice(const QuantizeArgs& args)
       : RiceStage(*args.range.grouped),
-        encoder{{StrataThresholds(args.coding, args.random)}, args.coding.packing(),
+        encoder{{Thresholds(args)}, args.coding.packing(),
                 rice_margin(strata_of_quantize(args.coding, args.random)),
                 args.coding.rounding == Rounding::nearest},
         dtype(args.dtype) {}
@@ -61,14 +60,12 @@ struct LoadSum {
   }
 };
 
-template <typename Thresholds>
 struct ReduceRice : RiceStage {
-  using Encoder = GroupEncoderOfRice<Thresholds>;
   union Shared {
-    typename Encoder::template Shared<LoadSum> encoder;
+    GroupEncoderOfRice::Shared<LoadSum> encoder;
     GroupReader::Shared reader;
   };
-  Encoder encoder;
+  GroupEncoderOfRice encoder;
   Packing operand_packing;
   uint32_t ranks;
   const uint32_t* const* operands = nullptr;
@@ -77,7 +74,7 @@ struct ReduceRice : RiceStage {
 
   explicit ReduceRice(const ReduceManyArgs& args)
       : RiceStage(*args.range.grouped),
-        encoder{{sum_thresholds<typename Thresholds::Plain>(args)}, args.coding.packing_down(),
+        encoder{{Thresholds(args)}, args.coding.packing_down(),
                 rice_margin(strata_of_sum(args.coding, args.random)),
                 args.coding.rounding == Rounding::nearest},
         operand_packing(args.coding.packing()),
@@ -205,8 +202,7 @@ StageError quantize_rice(const QuantizeArgs* args, size_t count, const BatchTabl
   return run<QuantizeRice>(args, count, table);
 }
 StageError reduce_rice(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
-  return has_strata(*args) ? run<ReduceRice<RiceStrataThresholds>>(args, count, table)
-                           : run<ReduceRice<RiceOwnThresholds>>(args, count, table);
+  return run<ReduceRice>(args, count, table);
 }
 StageError dequantize_rice(const DequantizeArgs* args, size_t count, const BatchTable& table) {
   return run<DequantizeRice>(args, count, table, args->gate);

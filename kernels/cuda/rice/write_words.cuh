@@ -8,28 +8,14 @@
 
 namespace gq::cuda {
 
-/** OwnThresholds for the cells of a warp. */
-struct RiceOwnThresholds : OwnThresholds {
-  using Plain = OwnThresholds;
-  using Shared = RunWords;
-
-  /** All lanes come here; first_value: of a run of cells. */
-  GQ_DEVICE void draw(const Start& start, uint64_t first_value, Shared& shared) const {
-    shared.draw(own, start, first_value);
-  }
-  GQ_DEVICE uint32_t bits(const Shared& shared, uint32_t cell_of_run) const {
-    return shared.bits(cell_of_run);
-  }
-};
-
-/** StrataThresholds likewise. */
-struct RiceStrataThresholds : StrataThresholds {
-  using Plain = StrataThresholds;
+/** Thresholds for the cells of a warp. */
+struct RiceThresholds : Thresholds {
   struct Shared {
     RunWords own, b;
     uint32_t offset[kWarpThreads];  ///< of each group of random words
   };
 
+  /** All lanes come here; first_value: of a run of cells. */
   GQ_DEVICE void draw(const Start& start, uint64_t first_value, Shared& shared) const {
     shared.own.draw(own, start.own, first_value);
     if (strata.count == 1) return;
@@ -61,8 +47,8 @@ struct RiceSize {
   GQ_DEVICE uint32_t bits() const { return kRiceCell * planes() + unary_bits(); }
 };
 
-/** Thresholds is one of those above; Load gives the lane's value of a cell. */
-template <typename Thresholds, typename Load>
+/** Load gives the lane's value of a cell. */
+template <typename Load>
 class GroupWriter {
  public:
   /** Words of unary codes that are not in the message yet: a ring. */
@@ -71,13 +57,13 @@ class GroupWriter {
 
   struct Shared {
     uint16_t code[kBlockWarps][kRunCells][kRiceCell];
-    typename Thresholds::Shared random[kBlockWarps];
+    RiceThresholds::Shared random[kBlockWarps];
     uint32_t ring[kRingWords];
     uint32_t run[kBlockWarps];  ///< sizes of runs
   };
 
   GQ_DEVICE GroupWriter(Shared& shared, const RiceGroup& group, const RiceWords& to,
-                        const Thresholds& thresholds, bool nearest, const Load& load)
+                        const RiceThresholds& thresholds, bool nearest, const Load& load)
       : shared_(shared),
         group_(group),
         to_(to),
@@ -227,16 +213,15 @@ class GroupWriter {
   Shared& shared_;
   const RiceGroup group_;
   const RiceWords to_;
-  const Thresholds& thresholds_;
-  const typename Thresholds::Start start_;
+  const RiceThresholds& thresholds_;
+  const Thresholds::Start start_;
   const bool nearest_;
   const Load& load_;
 };
 
 /** What encodes values of a group, of ranks or of their sum. */
-template <typename Thresholds>
 struct GroupEncoderOfRice {
-  Thresholds thresholds;
+  RiceThresholds thresholds;
   Packing packing;
   uint32_t margin;
   bool nearest;
@@ -244,7 +229,7 @@ struct GroupEncoderOfRice {
   template <typename Load>
   struct Shared {
     typename StepFinder<Load>::Shared finder;
-    typename GroupWriter<Thresholds, Load>::Shared writer;
+    typename GroupWriter<Load>::Shared writer;
   };
 
   template <typename Load>
@@ -252,7 +237,7 @@ struct GroupEncoderOfRice {
                         Shared<Load>& shared) const {
     const uint32_t room = rice_room(to.word_count / kPlaneWords, group.cells);
     const StepFinder<Load> finder(shared.finder, {group.cells, room, margin}, nearest, load);
-    const GroupWriter<Thresholds, Load> writer(shared.writer, group, to, thresholds, nearest, load);
+    const GroupWriter<Load> writer(shared.writer, group, to, thresholds, nearest, load);
     const float largest = finder.largest();
     if (largest == 0) return writer.write_without_codes(kRiceZeros);
     const uint32_t step = finder.find(largest);

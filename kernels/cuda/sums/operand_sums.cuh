@@ -8,19 +8,23 @@
 
 namespace gq::cuda {
 
-/** Sums of linear codes. Lanes, each code + s, are added 16 bits apart, which hold 256 ranks; the
- *  offsets of all ranks are taken off at once. */
-template <uint32_t kCodeBits>
-struct AddLinear {
+/** What a sum has unless it says otherwise. */
+struct AddDefaults {
   using List = OperandList;
   static constexpr bool kOwnScales = false;
   static constexpr uint32_t kBlocksAtOnce = 3;
+  Operands operands;
+};
+
+/** Sums of linear codes. Lanes, each code + s, are added 16 bits apart, which hold 256 ranks; the
+ *  offsets of all ranks are taken off at once. */
+template <uint32_t kCodeBits>
+struct AddLinear : AddDefaults {
   static constexpr uint32_t kBits = kCodeBits;
   static constexpr uint32_t kWords = kThreadWords<kBits>;
   static constexpr uint32_t kNarrowRanks = 256;
   static constexpr uint32_t kParts = 16 / kBits;  ///< of a word: each has 2 lanes, 16 bits apart
   static constexpr uint32_t kLanes = ((1u << kBits) - 1) * 0x10001u;
-  Operands operands;
   uint32_t steps;
 
   /** Lane e of a word is in part e mod kParts, in its lower half or its upper one. */
@@ -59,14 +63,11 @@ struct AddLinear {
 
 /** Sums of exponential levels with the norm's octave as 1, in rank order. */
 template <uint32_t kCodeBits, uint32_t kMantissaBits, typename OperandLists = OperandList>
-struct AddExponential {
+struct AddExponential : AddDefaults {
   using List = OperandLists;
-  static constexpr bool kOwnScales = false;
   static constexpr uint32_t kBits = kCodeBits;
-  static constexpr uint32_t kBlocksAtOnce = 3;
   /** What exponential_powers has levels too small by. */
   static constexpr float kPower = kMantissaBits > 0 ? 0x1p96f : kBits == 4 ? 0x1p120f : 1;
-  Operands operands;
 
   /** From -0 on: added to the first level it changes no bit. Products with weights are exact, so
    *  that one instruction has the bits of two. A power of two is multiplied with at last. */
@@ -92,18 +93,14 @@ struct AddExponential {
 
 /** The same for 4 bits and so few ranks that such sums are exact: as integers, 64 times as large,
  *  of which 16 bits hold one. Each level has 64 added. */
-template <typename OperandLists = OperandList>
-struct AddSmallLevels {
-  using List = OperandLists;
-  static constexpr bool kOwnScales = false;
+struct AddSmallLevels : AddDefaults {
+  using List = RankWeights;
   static constexpr uint32_t kBits = 4;
-  static constexpr uint32_t kBlocksAtOnce = 3;
   static constexpr uint32_t kRanksMax = 256;
-  Operands operands;
   float middle;  ///< 2^17, where the last bit is one 64th, and 1 for each rank
 
   explicit AddSmallLevels(const ReduceManyArgs& args)
-      : operands(args), middle(0x1p17f + static_cast<float>(args.coding.ranks)) {}
+      : AddDefaults{Operands(args)}, middle(0x1p17f + static_cast<float>(args.coding.ranks)) {}
 
   GQ_DEVICE void add(const List& list, const Place& place,
                      float (&value)[kThreadValues]) const {
@@ -128,18 +125,16 @@ struct AddSmallLevels {
 
 /** Sums of linear codes of means that have scales of their own, in the order of nodes. */
 template <uint32_t kCodeBits>
-struct AddMeans {
-  using List = MeanList;
+struct AddMeans : AddDefaults {
+  using List = MeanWeights;
   static constexpr bool kOwnScales = true;
   static constexpr uint32_t kBits = kCodeBits;
-  Operands operands;
-  uint32_t ranks, steps;
+  uint32_t steps;
   uint32_t shift;         ///< a block has 2^shift values
   uint64_t scales_bytes;  ///< from an operand's words to its scales
 
   explicit AddMeans(const ReduceManyArgs& args)
-      : operands(args),
-        ranks(args.coding.ranks),
+      : AddDefaults{Operands(args)},
         steps(args.coding.steps),
         shift(block_log2(args.coding.block)),
         scales_bytes(args.operand_scales_bytes) {}
@@ -151,8 +146,7 @@ struct AddMeans {
     const auto add_one = [&](const uint32_t (&word)[kThreadWords<kBits>], uint32_t operand) {
       const char* const words = reinterpret_cast<const char*>(operands.words_of(list, operand));
       const auto* const scales = reinterpret_cast<const uint16_t*>(words + scales_bytes);
-      const float factor = mean_factor(scales[place.offset >> shift],
-                                       list.weight_of(operand, ranks, steps));
+      const float factor = mean_factor(scales[place.offset >> shift], list.weight_of(operand));
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
         value[e] += linear_decode(lane<kBits>(word[e / codes_per_word(kBits)], e), steps, factor);
       }

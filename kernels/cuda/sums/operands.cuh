@@ -27,44 +27,34 @@ struct OperandList {
   GQ_DEVICE static float weight_of(uint32_t) { return 1; }
 };
 
-/** The same with how many ranks each stands for: 1 where there are no weights. */
+/** The same with what each counts: the ranks that it stands for, 1 where there are no weights, or, of
+ *  means that have scales of their own, what a step counts. */
+template <bool kOwnScales>
 struct WeightedOperandList : OperandList {
   float weight[kOperandArgumentsMax];
   const uint64_t* weights;  ///< of the device's memory, if there are more
+  uint32_t ranks, steps;
 
   explicit WeightedOperandList(const ReduceManyArgs& args)
       : OperandList(args),
-        weights(operand_count(args) > kOperandArgumentsMax ? args.device_weights : nullptr) {
+        weights(operand_count(args) > kOperandArgumentsMax ? args.device_weights : nullptr),
+        ranks(args.coding.ranks),
+        steps(args.coding.steps) {
     for (uint32_t k = 0; k < kOperandArgumentsMax; ++k) {
       const bool has_weight = weights == nullptr && k < args.weight_count;
-      weight[k] = has_weight ? static_cast<float>(args.weights[k]) : 1;
+      weight[k] = has_weight ? counted(args.weights[k]) : 1;
     }
   }
+  GQ_HD float counted(uint32_t rank_count) const {
+    return kOwnScales ? mean_weight(rank_count, ranks, steps) : static_cast<float>(rank_count);
+  }
   GQ_DEVICE float weight_of(uint32_t k) const {
-    if (weights != nullptr) return static_cast<float>(static_cast<uint32_t>(__ldg(weights + k)));
+    if (weights != nullptr) return counted(static_cast<uint32_t>(__ldg(weights + k)));
     return weight[k % kOperandArgumentsMax];
   }
 };
-
-/** The same for means that have scales of their own: what a step of each counts. */
-struct MeanList : OperandList {
-  float weight[kOperandArgumentsMax];
-  const uint64_t* weights;  ///< ranks of each, in the device's memory, if there are more
-
-  explicit MeanList(const ReduceManyArgs& args)
-      : OperandList(args),
-        weights(operand_count(args) > kOperandArgumentsMax ? args.device_weights : nullptr) {
-    const Coding& coding = args.coding;
-    for (uint32_t k = 0; k < kOperandArgumentsMax; ++k) {
-      const bool has_weight = weights == nullptr && k < args.weight_count;
-      weight[k] = has_weight ? mean_weight(args.weights[k], coding.ranks, coding.steps) : 0;
-    }
-  }
-  GQ_DEVICE float weight_of(uint32_t k, uint32_t ranks, uint32_t steps) const {
-    if (weights == nullptr) return weight[k % kOperandArgumentsMax];
-    return mean_weight(static_cast<uint32_t>(__ldg(weights + k)), ranks, steps);
-  }
-};
+using RankWeights = WeightedOperandList<false>;
+using MeanWeights = WeightedOperandList<true>;
 
 /** Where the operands of one piece are: as far behind those of the list, or, if there are more than
  *  it holds, in an array of the device's memory. */
