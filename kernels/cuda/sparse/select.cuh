@@ -40,11 +40,14 @@ GQ_DEVICE uint32_t other_lanes(uint32_t word, uint32_t zeros) {
 
 /** A stretch of codes: its entries, but for fillers before the first of them, and the zero codes
  *  before the first and after the last entry. Without entries both are its length. */
-struct Stretch {
-  uint64_t entry_count;
-  uint64_t zeros_before;
-  uint64_t zeros_after;
+template <typename Number>
+struct StretchOf {
+  Number entry_count;
+  Number zeros_before;
+  Number zeros_after;
 };
+using Stretch = StretchOf<uint64_t>;
+using ShortStretch = StretchOf<uint32_t>;  ///< in a tile, which has no fillers inside
 static_assert(sizeof(Stretch) == kStretchBytes);
 
 /** A range's codes, a tile of them in an iteration, 64 of these for each thread. */
@@ -142,7 +145,8 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
 }
 
 /** Two stretches as one. Fillers between two entries belong to the second. */
-GQ_DEVICE Stretch plus(const Stretch& a, const Stretch& b) {
+template <typename Number>
+GQ_DEVICE StretchOf<Number> plus(const StretchOf<Number>& a, const StretchOf<Number>& b) {
   if (b.entry_count == 0) {
     return {a.entry_count, a.zeros_before + (a.entry_count == 0 ? b.zeros_before : 0),
             a.zeros_after + b.zeros_after};
@@ -150,8 +154,9 @@ GQ_DEVICE Stretch plus(const Stretch& a, const Stretch& b) {
   if (a.entry_count == 0) {
     return {b.entry_count, a.zeros_before + b.zeros_before, b.zeros_after};
   }
-  return {a.entry_count + fillers_of(a.zeros_after + b.zeros_before) + b.entry_count,
-          a.zeros_before, b.zeros_after};
+  const uint64_t fillers = fillers_of(uint64_t{a.zeros_after} + b.zeros_before);
+  return {a.entry_count + static_cast<Number>(fillers) + b.entry_count, a.zeros_before,
+          b.zeros_after};
 }
 
 /** Tiles in order, behind what ranges before this one had. There is always an entry before them:
@@ -167,25 +172,13 @@ struct TilesInOrder {
   GQ_DEVICE Stretch first(uint32_t) const { return {*entry_count + 1, 0, *skipped}; }
   GQ_DEVICE Stretch at(uint32_t, uint64_t k) const { return tiles[k]; }
   GQ_DEVICE void put(uint32_t, uint64_t k, const Stretch& before) const {
-    tiles[k] = {before.entry_count - 1, 0, before.zeros_after};
+    tiles[k] = before;
   }
   GQ_DEVICE void end(uint32_t, const Stretch& all) const {
     *entry_count = all.entry_count - 1;
     *skipped = all.zeros_after;
   }
 };
-
-/** Entries of the threads before one in a tile: how many, the first of them, and what is behind the
- *  last. */
-struct Passed {
-  uint32_t entry_count;
-  uint32_t first;
-  uint32_t end;
-};
-GQ_DEVICE Passed plus(const Passed& a, const Passed& b) {
-  if (b.entry_count == 0) return a;
-  return {a.entry_count + b.entry_count, a.entry_count == 0 ? b.first : a.first, b.end};
-}
 
 /** Writes the entries of a tile from where the tiles before it end. */
 template <uint32_t kBits>
@@ -196,45 +189,44 @@ struct SelectTiles : CodeTiles<kBits> {
       : CodeTiles<kBits>(args.words, args.range, args.coding, args.workspace),
         entries(args.entries) {}
 
-  /** What a thread has of entries. */
-  GQ_DEVICE static Passed found(uint64_t own) {
-    const uint32_t first = threadIdx.x * SelectTiles::kThreadCodes;
-    if (own == 0) return {0, 0, 0};
-    return {static_cast<uint32_t>(__popcll(own)), first + lowest_one(own),
-            first + highest_one(own) + 1};
+  /** A thread's codes, of which `mask` are not zero. */
+  GQ_DEVICE static ShortStretch stretch_of_thread(uint64_t mask) {
+    if (mask == 0) return {0, SelectTiles::kThreadCodes, SelectTiles::kThreadCodes};
+    return {static_cast<uint32_t>(__popcll(mask)), lowest_one(mask),
+            SelectTiles::kThreadCodes - 1 - highest_one(mask)};
   }
 
-  GQ_DEVICE void write(uint32_t tile, uint64_t own, const Passed& passed) const {
-    if (own == 0) return;
-    const uint64_t skipped = this->tiles[tile].zeros_after;
-    uint32_t* entry = entries + this->tiles[tile].entry_count + passed.entry_count;
-    uint64_t before = skipped;  // zero codes before the tile, or less what is before the next one
-    if (passed.entry_count > 0) {
-      entry += fillers_of(skipped + passed.first);
-      before = uint64_t{0} - passed.end;
-    }
-    for (uint64_t mask = own; mask != 0; mask &= mask - 1) {
-      const uint32_t place = threadIdx.x * this->kThreadCodes + lowest_one(mask);
-      uint64_t gap = before + place;
+  /** in_tile: of the threads before this one. */
+  GQ_DEVICE void write(uint32_t tile, uint64_t mask, const ShortStretch& in_tile) const {
+    if (mask == 0) return;
+    const Stretch before = plus(
+        this->tiles[tile], {in_tile.entry_count, in_tile.zeros_before, in_tile.zeros_after});
+    const uint64_t first = this->first_of(tile, threadIdx.x);
+    uint32_t* entry = entries + before.entry_count - 1;  // one more is counted than there are
+    uint64_t gap = before.zeros_after;
+    for (uint32_t next = 0; mask != 0; mask &= mask - 1) {
+      const uint32_t place = lowest_one(mask);
+      gap += place - next;
       for (; fillers_of(gap) != 0; gap -= uint64_t{1} << kEntryGapBits) {
         *entry++ = filler_entry(this->zero);
       }
-      *entry++ = entry_of(gap, this->lane_at(this->first_of(tile, 0) + place));
-      before = uint64_t{0} - (place + 1);
+      *entry++ = entry_of(gap, this->lane_at(first + place));
+      gap = 0;
+      next = place + 1;
     }
   }
 };
 
-using PassedScan = cub::BlockScan<Passed, kBlockThreads>;
+using StretchScan = cub::BlockScan<ShortStretch, kBlockThreads>;
 
 template <typename Tiles>
 GQ_DEVICE void run_select(const Tiles& stage, const Iterations& iterations,
-                          typename PassedScan::TempStorage& storage) {
+                          typename StretchScan::TempStorage& storage) {
   for (uint32_t tile = iterations.first; tile < iterations.end; tile += gridDim.x) {
     const uint64_t mask = stage.others(tile);
-    Passed passed;
-    PassedScan(storage).ExclusiveScan(stage.found(mask), passed, Passed{0, 0, 0}, Plus());
-    stage.write(tile, mask, passed);
+    ShortStretch before;
+    StretchScan(storage).ExclusiveScan(stage.stretch_of_thread(mask), before, {}, Plus());
+    stage.write(tile, mask, before);
     __syncthreads();  // the storage is used again
   }
 }
@@ -242,7 +234,7 @@ GQ_DEVICE void run_select(const Tiles& stage, const Iterations& iterations,
 template <typename Tiles>
 __global__ void __launch_bounds__(kBlockThreads, 3)
     select_tiles_kernel(const __grid_constant__ Tiles stage) {
-  __shared__ typename PassedScan::TempStorage storage;
+  __shared__ typename StretchScan::TempStorage storage;
   run_select(stage, {blockIdx.x, stage.iterations()}, storage);
 }
 

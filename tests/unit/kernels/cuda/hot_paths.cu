@@ -81,7 +81,7 @@ template <typename Tiles>
 __global__ void __launch_bounds__(kBlockThreads, 3) hot_select(Tiles stage, uint32_t end) {
   stage.value_count = kNoEnd;
   stage.words.vectors = true;
-  __shared__ typename PassedScan::TempStorage storage;
+  __shared__ typename StretchScan::TempStorage storage;
   run_select(stage, {blockIdx.x, end}, storage);
 }
 
