@@ -33,8 +33,9 @@ GQ_DEVICE void keep_largest_in(const Vector<4>& vector, uint32_t& largest) {
     }
     keep_largest(widened(Element{static_cast<uint16_t>(pattern)}), largest);
   } else {
+    const auto* const element = reinterpret_cast<const Element*>(vector.word);
     GQ_UNROLL for (uint32_t e = 0; e < 16 / sizeof(Element); ++e) {
-      keep_largest(widened(element_in<Element>(vector.word, e)), largest);
+      keep_largest(widened(element[e]), largest);
     }
   }
 }

@@ -31,65 +31,47 @@ auto with_element(int32_t dtype, Run run) {
   return run(double{});
 }
 
-/** Element e of words that hold them one after the other. */
+/** A thread's elements, in memory or as vectors. */
 template <typename Element>
-GQ_DEVICE Element element_in(const uint32_t* word, uint32_t e) {
-  if constexpr (sizeof(Element) == 2) {
-    return Element{static_cast<uint16_t>(word[e / 2] >> (16 * (e % 2)))};
-  } else if constexpr (sizeof(Element) == 4) {
-    return float_from_bits(word[e]);
-  } else {
-    return double_from_bits(word[2 * e] | static_cast<uint64_t>(word[2 * e + 1]) << 32);
+union ThreadElements {
+  using Vectors = WarpVectors<kThreadValues * sizeof(Element) / 16>;
+  Element element[kThreadValues];
+  typename Vectors::Own vector;
+
+  /** Whether the lanes of a warp exchange vectors of elements. */
+  GQ_DEVICE static bool in_vectors(bool aligned, const Place& place) {
+    return aligned && place.warp_is_full;
   }
-}
-
-GQ_DEVICE void put_element(Half value, uint32_t* word, uint32_t e) {
-  word[e / 2] |= static_cast<uint32_t>(value.bits) << (16 * (e % 2));
-}
-GQ_DEVICE void put_element(Bfloat value, uint32_t* word, uint32_t e) {
-  word[e / 2] |= static_cast<uint32_t>(value.bits) << (16 * (e % 2));
-}
-GQ_DEVICE void put_element(float value, uint32_t* word, uint32_t e) { word[e] = float_bits(value); }
-GQ_DEVICE void put_element(double value, uint32_t* word, uint32_t e) {
-  word[2 * e] = static_cast<uint32_t>(double_bits(value));
-  word[2 * e + 1] = static_cast<uint32_t>(double_bits(value) >> 32);
-}
-
-/** Whether the lanes of a warp exchange vectors of elements. */
-GQ_DEVICE bool in_vectors(bool aligned, const Place& place) {
-  return aligned && place.warp_is_full;
-}
+};
 
 /** A thread's elements as float32, and zeros. */
 template <uint32_t kThreads, typename Element>
 GQ_DEVICE void load_elements(const Element* from, bool aligned, const Place& place,
                              float (&value)[kThreadValues]) {
-  using Vectors = WarpVectors<kThreadValues * sizeof(Element) / 16>;
-  typename Vectors::Words word = {};
-  if (in_vectors(aligned, place)) {
-    Vectors::template load<kThreads>(from + first_of_warp(place.offset), word);
+  using Elements = ThreadElements<Element>;
+  Elements loaded;
+  if (Elements::in_vectors(aligned, place)) {
+    Elements::Vectors::template load<kThreads>(from + first_of_warp(place.offset), loaded.vector);
   } else {
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      if (e < place.value_count) put_element(from[place.offset + e], word, e);
+      loaded.element[e] = e < place.value_count ? from[place.offset + e] : Element{};
     }
   }
-  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-    value[e] = widened(element_in<Element>(word, e));
-  }
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = widened(loaded.element[e]);
 }
 
 /** Writes what `make(e)` gives for a thread's elements. */
 template <uint32_t kThreads, typename Element, typename Make>
 GQ_DEVICE void store_elements(Element* to, bool aligned, const Place& place, Make make) {
-  using Vectors = WarpVectors<kThreadValues * sizeof(Element) / 16>;
-  typename Vectors::Words word = {};
-  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) put_element(make(e), word, e);
-  if (in_vectors(aligned, place)) {
-    Vectors::template store<kThreads>(to + first_of_warp(place.offset), word);
+  using Elements = ThreadElements<Element>;
+  Elements made;
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) made.element[e] = make(e);
+  if (Elements::in_vectors(aligned, place)) {
+    Elements::Vectors::template store<kThreads>(to + first_of_warp(place.offset), made.vector);
     return;
   }
   GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-    if (e < place.value_count) to[place.offset + e] = element_in<Element>(word, e);
+    if (e < place.value_count) to[place.offset + e] = made.element[e];
   }
 }
 

@@ -29,7 +29,7 @@ GQ_DEVICE Word* kept(Word* place) {
 
 /** kWords words that move at once. */
 template <uint32_t kWords>
-struct Vector {
+struct alignas(4 * kWords) Vector {
   uint32_t word[kWords];
 };
 
@@ -39,24 +39,11 @@ GQ_HD bool is_aligned(const void* place, uint32_t size_bytes) {
 
 template <uint32_t kWords>
 GQ_DEVICE Vector<kWords> load_vector(const void* place) {
-  static_assert(kWords == 2 || kWords == 4);
-  if constexpr (kWords == 4) {
-    const uint4 loaded = *static_cast<const uint4*>(place);
-    return {{loaded.x, loaded.y, loaded.z, loaded.w}};
-  } else {
-    const uint2 loaded = *static_cast<const uint2*>(place);
-    return {{loaded.x, loaded.y}};
-  }
+  return *static_cast<const Vector<kWords>*>(place);
 }
-
 template <uint32_t kWords>
 GQ_DEVICE void store_vector(void* place, const Vector<kWords>& stored) {
-  const uint32_t* word = stored.word;
-  if constexpr (kWords == 4) {
-    *static_cast<uint4*>(place) = make_uint4(word[0], word[1], word[2], word[3]);
-  } else {
-    *static_cast<uint2*>(place) = make_uint2(word[0], word[1]);
-  }
+  *static_cast<Vector<kWords>*>(place) = stored;
 }
 
 /** To shared memory, by one instruction: of plain stores a compiler makes four where it likes. */

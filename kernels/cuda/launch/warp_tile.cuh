@@ -12,10 +12,10 @@ namespace gq::cuda {
 /** Up to four vectors of each lane at once. */
 struct WarpTile {
   static constexpr uint32_t kVectorsMax = 4;
-  uint4 place[kWarpThreads * kVectorsMax / 8 * 9];
+  Vector<4> place[kWarpThreads * kVectorsMax / 8 * 9];
 
   /** One place of nine is left out: lanes are in different banks in both orders. */
-  GQ_DEVICE uint4& at(uint32_t vector) { return place[vector + vector / 8]; }
+  GQ_DEVICE Vector<4>& at(uint32_t vector) { return place[vector + vector / 8]; }
 };
 
 /** That of this warp. A kernel has one set, however many of its stages use it. */
@@ -40,40 +40,34 @@ struct WarpVectors {
     return number / kAtOnce * kVectors + round * kAtOnce + number % kAtOnce;
   }
 
-  using Words = uint32_t[kVectors * 4];
+  using Own = Vector<4>[kVectors];
 
   /** All lanes of a warp come here. `first`: the warp's own, aligned. */
   template <uint32_t kThreads>
-  GQ_DEVICE static void load(const void* first, Words& word) {
-    const auto* const from = static_cast<const uint4*>(first);
+  GQ_DEVICE static void load(const void* first, Own& own) {
+    const auto* const from = static_cast<const Vector<4>*>(first);
     WarpTile& tile = own_tile<kThreads>();
     const uint32_t lane = threadIdx.x % kWarpThreads;
     GQ_UNROLL for (uint32_t done = 0; done < kVectors; done += kAtOnce) {
-      uint4 loaded[kAtOnce];
+      Vector<4> loaded[kAtOnce];
       GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) {
         loaded[k] = from[accessed(done / kAtOnce, k)];
       }
       __syncwarp();  // lanes may still read what was exchanged last
       GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) tile.at(k * kWarpThreads + lane) = loaded[k];
       __syncwarp();
-      GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) {
-        const Vector<4> own = load_vector<4>(&tile.at(lane * kAtOnce + k));
-        GQ_UNROLL for (uint32_t w = 0; w < 4; ++w) word[4 * (done + k) + w] = own.word[w];
-      }
+      GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) own[done + k] = tile.at(lane * kAtOnce + k);
     }
   }
 
   template <uint32_t kThreads>
-  GQ_DEVICE static void store(void* first, const Words& word) {
-    auto* const to = static_cast<uint4*>(first);
+  GQ_DEVICE static void store(void* first, const Own& own) {
+    auto* const to = static_cast<Vector<4>*>(first);
     WarpTile& tile = own_tile<kThreads>();
     const uint32_t lane = threadIdx.x % kWarpThreads;
     GQ_UNROLL for (uint32_t done = 0; done < kVectors; done += kAtOnce) {
       __syncwarp();  // lanes may still read what was exchanged last
-      GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) {
-        const uint32_t* const own = word + 4 * (done + k);
-        tile.at(lane * kAtOnce + k) = make_uint4(own[0], own[1], own[2], own[3]);
-      }
+      GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) tile.at(lane * kAtOnce + k) = own[done + k];
       __syncwarp();
       GQ_UNROLL for (uint32_t k = 0; k < kAtOnce; ++k) {
         to[accessed(done / kAtOnce, k)] = tile.at(k * kWarpThreads + lane);
