@@ -24,6 +24,11 @@ GQ_HD constexpr uint32_t fused_tile_values(const Coding& coding) {
 inline constexpr uint64_t kFusedValuesMax = uint64_t{1} << 22;
 inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignment;
 
+/** Tensors of a call; those of a list are its segments (docs/FORMAT.md, section 15). More than are
+ *  arguments of the kernel are in device memory. */
+inline constexpr uint32_t kFusedArgumentSegments = 32;
+inline constexpr uint32_t kFusedSegmentsMax = 8192;
+
 /** What blocks wait for: norms of all ranks, then codes, then sums. Where a block reads only what
  *  blocks of its own number have written it waits for those alone: for codes, and for norms of
  *  blocks of values. */
@@ -50,6 +55,7 @@ struct FusedBuffers {
   uint16_t norms[kFusedBlockNormsMax];                 ///< of its own blocks
   uint16_t merged[kFusedBlockNormsMax];                ///< of those of all ranks
   uint16_t scales[kFusedBlockNormsMax];                ///< of the sums of its own shard
+  SegmentPlace segments[kFusedSegmentsMax];  ///< of its call, if there are so many
 };
 
 /** A word of host memory for each rank, which its kernels look at while they wait: they leave once
@@ -79,6 +85,15 @@ struct FusedShard {
   uint64_t value_count;
 };
 
+/** A tensor of a call. Its pointers lead to where the call's first value would be, so that a kernel
+ *  adds a value's number in the call. */
+inline SegmentPlace fused_segment(const SegmentPlace& tensor, int32_t dtype) {
+  const uintptr_t before = static_cast<uintptr_t>(tensor.first_value) * dtype_size_bytes(dtype);
+  return {tensor.first_value, tensor.value_count,
+          reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(tensor.send) - before),
+          reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(tensor.recv) - before)};
+}
+
 /** How kernels find out whether their ranks make the same call: replays of graphs may be of
  *  others, and steps may be in memory of devices. */
 struct FusedRequest {
@@ -97,7 +112,7 @@ GQ_HD constexpr uint32_t digest_with(uint32_t digest, uint32_t step, uint32_t in
 }
 
 /** Arrays are indexed by rank; this device can access the memory of all of them. Of the call itself
- *  all but `random.rank`, send and recv is equal on all ranks. */
+ *  all but `random.rank` and pointers of segments is equal on all ranks. */
 struct FusedArgs {
   Coding coding;      ///< has_fused_kernel()
   RandomSite random;  ///< hop 0
@@ -105,8 +120,10 @@ struct FusedArgs {
   uint64_t value_count;
   int32_t dtype;
   int32_t op;
-  const void* send;
-  void* recv;
+  uint32_t segment_count;                         ///< a call in one piece is one segment
+  SegmentPlace segments[kFusedArgumentSegments];  ///< of fused_segment(); unused if there are more
+  /** In host memory, if there are more: what is in the rank's buffers before the kernel. */
+  const SegmentPlace* more_segments;
   FusedShard shards[kFusedRanksMax];
   FusedBuffers* buffers[kFusedRanksMax];
   uint64_t* leave[kFusedRanksMax];

@@ -88,23 +88,27 @@ struct BlockNorms : ValueStage {
   GQ_DEVICE void run(const Iterations& iterations, BlockIterations::Shared& shared,
                      Change change) const {
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      const uint64_t first = uint64_t{k} * blocks.part_count;
-      run_on([&](uint32_t part) { return place(first + part); }, shared, change);
+      const uint64_t number = uint64_t{k} * blocks.part_count;
+      const auto load = [&](uint32_t part, float (&value)[kThreadValues]) {
+        const Place here = place(number + part);
+        source.load(here, value);
+        change(here, value);
+      };
+      run_on(load, [&] { return place(number); }, shared);
     }
   }
-  /** One iteration, whose parts are where `part_at(part)` says. */
-  template <typename PartAt, typename Change>
-  GQ_DEVICE void run_on(PartAt part_at, BlockIterations::Shared& shared, Change change) const {
+  /** One iteration: `load(part, values)` has what a thread has of each part, `first_place()` where
+   *  the first one is. */
+  template <typename Load, typename First>
+  GQ_DEVICE void run_on(Load load, First first_place, BlockIterations::Shared& shared) const {
     uint32_t own = 0;
     for (uint32_t part = 0; part < blocks.part_count; ++part) {
-      const Place here = part_at(part);
       float value[kThreadValues];
-      source.load(here, value);
-      change(here, value);
+      load(part, value);
       keep_largest_of(value, own);
     }
     const uint32_t largest = blocks.largest(own, shared);
-    const Place first = part_at(0);
+    const Place first = first_place();
     if (blocks.begins(first.offset) && first.code_count > 0) {
       target.store(first.offset >> blocks.shift, largest);
     }

@@ -42,10 +42,16 @@ struct ReduceMany : WideSum<Add, Levels> {
   static constexpr uint32_t kBlocksAtOnce = Add::kBlocksAtOnce;
 
   GQ_DEVICE void run(const Iterations& iterations, const List& list,
-                     BlockIterations::Shared&) const {
+                     BlockIterations::Shared& shared) const {
+    run_at([&](uint64_t k) { return this->place(k); }, iterations, list, shared);
+  }
+  /** `place_at(k)`: what a thread has of iteration k, which may end before the range does. */
+  template <typename PlaceAt>
+  GQ_DEVICE void run_at(PlaceAt place_at, const Iterations& iterations, const List& list,
+                        BlockIterations::Shared&) const {
     const Scale scale = this->encoder.levels.scale_for_norm(static_cast<float>(this->full));
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      const Place place = this->place(k);
+      const Place place = place_at(k);
       if (place.code_count == 0) continue;
       float value[kThreadValues];
       this->add.add(list, place, value);
@@ -87,19 +93,25 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
 
   GQ_DEVICE void run(const Iterations& iterations, const List& list,
                      BlockIterations::Shared& shared) const {
+    run_at([&](uint64_t k) { return this->place(k); }, iterations, list, shared);
+  }
+  /** As ReduceMany; a part of a block is an iteration of `place_at`. */
+  template <typename PlaceAt>
+  GQ_DEVICE void run_at(PlaceAt place_at, const Iterations& iterations, const List& list,
+                        BlockIterations::Shared& shared) const {
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
       const uint64_t first = uint64_t{k} * blocks.part_count;
       float value[kThreadValues];
       uint32_t own = 0;
       for (uint32_t part = 0; part < blocks.part_count; ++part) {
-        add_and_keep(list, this->place(first + part), value, own);
+        add_and_keep(list, place_at(first + part), value, own);
       }
       const uint32_t peak = blocks.largest(own, shared);
-      const Place here = this->place(first);
+      const Place here = place_at(first);
       if (blocks.part_count == 1 && here.code_count == 0) continue;
       const Rescaled made = rescaled_by(here, peak);
       for (uint32_t part = 0; part < blocks.part_count; ++part) {
-        const Place place = this->place(first + part);
+        const Place place = place_at(first + part);
         if (blocks.part_count > 1) this->add.add(list, place, value);
         if (place.code_count > 0) encode(place, made, value);
       }

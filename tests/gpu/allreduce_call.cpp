@@ -43,11 +43,10 @@ struct CallMemory {
 
 gqsgd_status enqueue(gqsgd_comm comm, const Operation& call, size_t value_count,
                      const CallMemory& memory, const DeviceQueue& queue) {
-  const Quantizer quantizer(call.quantizer);
   const Config config =
       memory.step ? config_on_device(memory.step->address(), call.schedule) : config_of(call);
-  return gqsgd_allreduce(comm, quantizer.get(), memory.send.data(), memory.result.data(),
-                         value_count, GQSGD_FLOAT32, call.op, config, queue.get());
+  return enqueue(comm, call, memory.send.data(), memory.result.data(), value_count, config,
+                 queue.get());
 }
 
 float special_value(Special special, float usual, int rank, size_t e) {
@@ -105,8 +104,9 @@ DeviceCalls::DeviceCalls(std::vector<Values> inputs, const std::vector<std::stri
 }
 
 void DeviceCalls::add(const std::string& format, gqsgd_schedule schedule, bool at_device,
-                      const std::string& options) {
+                      const std::string& options, const std::vector<size_t>& counts) {
   Operation call;
+  call.counts = counts;
   call.quantizer = format;
   call.schedule = schedule;
   call.op = operations_.size() % 2 == 0 ? GQSGD_MEAN : GQSGD_SUM;
@@ -116,6 +116,14 @@ void DeviceCalls::add(const std::string& format, gqsgd_schedule schedule, bool a
   call.at_device = at_device;
   operations_.push_back(call);
   expected_.push_back(simulate(call, inputs_, options));
+}
+
+ListCalls::ListCalls(int rank_count, const std::vector<std::string>& formats,
+                     const std::vector<size_t>& counts)
+    : DeviceCalls(gradients(rank_count, total_of(counts), 15)) {
+  for (const std::string& format : formats) {
+    add(format, GQSGD_SCHEDULE_DIRECT, false, "", counts);
+  }
 }
 
 DirectCalls::DirectCalls(std::vector<Values> inputs, const std::vector<std::string>& formats,
@@ -179,7 +187,6 @@ std::string ReplayedCall::make_and_compare(int rank, gqsgd_comm comm, StreamGrap
     DeviceStep step;
   };
   const Values& input = inputs_[static_cast<size_t>(rank)];
-  const Quantizer quantizer(operation_.quantizer);
   const DeviceQueue queue;
   const std::shared_ptr<Memory> memory(
       new Memory{DeviceValues(input.size()), DeviceValues(input.size()), DeviceStep()});
@@ -191,8 +198,7 @@ std::string ReplayedCall::make_and_compare(int rank, gqsgd_comm comm, StreamGrap
                             : config_of(operation_.schedule);
   const auto make = [&] {
     const gqsgd_status status =
-        gqsgd_allreduce(comm, quantizer.get(), given.data(), result.data(), input.size(),
-                        GQSGD_FLOAT32, operation_.op, config, queue.get());
+        enqueue(comm, operation_, given.data(), result.data(), input.size(), config, queue.get());
     return status == GQSGD_OK ? std::string() : gqsgd_last_error();
   };
   given.put(input, queue);

@@ -48,7 +48,7 @@ class DeviceCalls {
   explicit DeviceCalls(std::vector<Values> inputs) : inputs_(std::move(inputs)) {}
   /** options: of the virtual ranks. */
   void add(const std::string& format, gqsgd_schedule schedule, bool at_device,
-           const std::string& options = "");
+           const std::string& options = "", const std::vector<size_t>& counts = {});
 
  private:
   std::vector<Values> inputs_;
@@ -60,6 +60,13 @@ class DeviceCalls {
 class DirectCalls : public DeviceCalls {
  public:
   DirectCalls(std::vector<Values> inputs, const std::vector<std::string>& formats, size_t repeats);
+};
+
+/** Of schedule direct, on a list of tensors of these lengths. */
+class ListCalls : public DeviceCalls {
+ public:
+  ListCalls(int rank_count, const std::vector<std::string>& formats,
+            const std::vector<size_t>& counts);
 };
 
 /** Calls of schedule hierarchical over these nodes. */

@@ -25,7 +25,7 @@ DirectCalls usual_calls(int ranks, size_t value_count, size_t repeats) {
   return DirectCalls(gradients(ranks, value_count, 12), kFormats, repeats);
 }
 
-void expect_same_bits(int ranks, const DirectCalls& calls) {
+void expect_same_bits(int ranks, const DeviceCalls& calls) {
   EXPECT_EQ(run_threads(ranks, "timeout_ms=20000",
                         [&](int rank, gqsgd_comm comm) {
                           const std::string found = calls.make_and_compare(rank, comm);
@@ -44,6 +44,25 @@ void expect_same_bits(std::initializer_list<size_t> value_counts) {
 }
 
 TEST(Fused, FewValues_SameBits) { expect_same_bits({1, 33, 4097}); }
+
+const std::vector<std::string> kListFormats = {"blocks-8", "paper-gl4,block=64,rescale=true"};
+
+void expect_lists(std::initializer_list<int> sizes, const std::vector<size_t>& counts) {
+  for (const int ranks : sizes) expect_same_bits(ranks, ListCalls(ranks, kListFormats, counts));
+}
+
+/** Warps that have values of two tensors and of one; the second list is no argument of the kernel.
+ */
+TEST(Fused, ListsOfFewValues_SameBits) {
+  expect_lists({1, 2, 3, 5}, {1000, 0, 1, 515, 31, 33, 0});
+  std::vector<size_t> many;
+  for (size_t k = 0; k < 70; ++k) many.push_back(k * k % 71);
+  expect_lists({2}, many);
+}
+
+TEST(Fused, ListsOfManyValues_SameBits) {
+  expect_lists({4}, {1 << 20, 4096, 300000, 3, 1 << 20});
+}
 
 TEST(Fused, VirtualRanks_SameBits) { expect_same_bits({70001}); }
 

@@ -118,6 +118,7 @@ int run(const std::vector<int>& sizes) {
     all.emplace_back(ranks, std::vector<std::string>{"paper-gl8", "paper-ge4", "blocks-8", "none",
                                               "adaptive-4", "rice-4"},
                      size_t{70001});
+    all.push_back(ListCalls(ranks, {"blocks-8"}, {1000, 0, 33, 20000, 1}));
     if (ranks == 3) {
       for (const size_t value_count : {1500001, 10, 4000001, 1000}) {
         all.emplace_back(ranks, std::vector<std::string>{"paper-gl8"}, value_count);

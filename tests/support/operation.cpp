@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 
 #include "tests/support/ranks.h"
@@ -47,6 +48,30 @@ void run_simulation(const Operation& operation, const std::vector<const void*>& 
                             recv.data(), value_count, GQSGD_FLOAT32, operation.op,
                             config_of(operation), options.c_str()),
              "gqsgd_simulate of " + describe(operation));
+}
+
+std::string lengths_of(const std::vector<size_t>& counts) {
+  std::string all = counts.empty() ? "" : ", tensors of";
+  for (size_t k = 0; k < counts.size() && k < 20; ++k) {
+    all.append(" ").append(std::to_string(counts[k]));
+  }
+  return all;
+}
+
+/** Rank 0's result, on host memory. */
+Values make_on_threads(const Operation& operation, const std::vector<Values>& inputs) {
+  Values result(inputs[0].size());
+  const std::string failures =
+      run_threads(static_cast<int>(inputs.size()), "", [&](int rank, gqsgd_comm comm) {
+        const Values& input = inputs[static_cast<size_t>(rank)];
+        Values made(input.size());
+        const gqsgd_status status = enqueue(comm, operation, input.data(), made.data(),
+                                            input.size(), config_of(operation), nullptr);
+        if (rank == 0) result = made;
+        return failure_of(status, "the call on host memory");
+      });
+  if (!failures.empty()) throw std::runtime_error(describe(operation) + ": " + failures);
+  return result;
 }
 
 }  // namespace
@@ -94,7 +119,11 @@ std::string describe(const Operation& operation) {
   return operation.quantizer + " " + schedule_name(operation.schedule) +
          (operation.op == GQSGD_MEAN ? " mean" : " sum") + (operation.in_place ? " in place" : "") +
          (operation.at_device ? ", on the device at " : ", at ") + std::to_string(operation.step) +
-         "." + std::to_string(operation.index);
+         "." + std::to_string(operation.index) + lengths_of(operation.counts);
+}
+
+size_t total_of(const std::vector<size_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), size_t{0});
 }
 
 Quantizer::Quantizer(const std::string& spec) {
@@ -102,6 +131,25 @@ Quantizer::Quantizer(const std::string& spec) {
 }
 
 Quantizer::~Quantizer() { gqsgd_quantizer_destroy(handle_); }
+
+gqsgd_status enqueue(gqsgd_comm comm, const Operation& operation, const float* send, float* recv,
+                     size_t value_count, const Config& config, void* stream) {
+  const Quantizer quantizer(operation.quantizer);
+  if (!operation.in_list && operation.counts.empty()) {
+    return gqsgd_allreduce(comm, quantizer.get(), send, recv, value_count, GQSGD_FLOAT32,
+                           operation.op, config, stream);
+  }
+  std::vector<size_t> counts = operation.counts;
+  if (counts.empty()) counts = {value_count};
+  std::vector<const void*> sends;
+  std::vector<void*> recvs;
+  for (size_t k = 0, offset = 0; k < counts.size(); offset += counts[k++]) {
+    sends.push_back(send + offset);
+    recvs.push_back(recv + offset);
+  }
+  return gqsgd_allreduce_many(comm, quantizer.get(), sends.data(), recvs.data(), counts.data(),
+                              counts.size(), GQSGD_FLOAT32, operation.op, config, stream);
+}
 
 std::vector<Values> simulate_all(const Operation& operation, const std::vector<Values>& inputs,
                                  const std::string& options) {
@@ -118,6 +166,7 @@ std::vector<Values> simulate_all(const Operation& operation, const std::vector<V
 
 Values simulate(const Operation& operation, const std::vector<Values>& inputs,
                 const std::string& options) {
+  if (!operation.counts.empty()) return make_on_threads(operation, inputs);
   Values result(inputs[0].size());
   std::vector<const void*> send;
   for (const Values& values : inputs) send.push_back(values.data());

@@ -75,7 +75,12 @@ struct Operation {
   uint64_t index = 0;
   bool at_device = false;  ///< step and index are in memory of the device: on streams alone
   bool in_list = false;    ///< by allreduce_many, as a list of one tensor: on streams alone
+  /** Not empty: by allreduce_many, tensors of these lengths, which follow each other in memory. */
+  std::vector<size_t> counts = {};
 };
+
+/** Values of all tensors together. */
+size_t total_of(const std::vector<size_t>& counts);
 
 /** Its schedule and its step, with which it is called on host memory. */
 Config config_of(const Operation& operation);
@@ -97,11 +102,15 @@ class Quantizer {
   gqsgd_quantizer handle_ = nullptr;
 };
 
+/** The operation as a call of the ABI, on memory of any kind. */
+gqsgd_status enqueue(gqsgd_comm comm, const Operation& operation, const float* send, float* recv,
+                     size_t value_count, const Config& config, void* stream);
+
 /** Runs the operation with virtual ranks: every rank's result. */
 std::vector<Values> simulate_all(const Operation& operation, const std::vector<Values>& inputs,
                                  const std::string& options = "");
 
-/** The same, but only rank 0's result (all are equal). */
+/** The same, but only rank 0's result (all are equal). Lists are made by ranks on threads. */
 Values simulate(const Operation& operation, const std::vector<Values>& inputs,
                 const std::string& options = "");
 

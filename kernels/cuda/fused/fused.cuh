@@ -7,6 +7,7 @@
 #include "kernels/cuda/dequantize.cuh"
 #include "kernels/cuda/fused/fused_request.cuh"
 #include "kernels/cuda/fused/grid_barrier.cuh"
+#include "kernels/cuda/fused/segments.cuh"
 #include "kernels/cuda/fused/stage_args.h"
 #include "kernels/cuda/fused/tiles.cuh"
 #include "kernels/cuda/quantize.cuh"
@@ -46,13 +47,24 @@ class DeviceTeam {
   FusedShared& shared_;
 };
 
-/** What a thread has of a tile, or of a part of it: kBlockValues from `first` on. */
-GQ_DEVICE Place place_in(const FusedTile& tile, uint64_t first) {
+/** What a thread has of a tile: values of one segment, for segments begin where threads' values
+ *  may. */
+struct FusedPlace : Place {
+  SegmentPlace segment;
+};
+
+/** Of a part of a tile: kBlockValues from `first` on. */
+GQ_DEVICE FusedPlace place_in(const FusedSegments& segments, const FusedTile& tile,
+                              uint64_t first) {
   const uint32_t within = threadIdx.x * kThreadValues;
-  const uint32_t count = count_here(first + within, tile.value_count);
-  const uint64_t base = tile.first_value + first;
-  return {base + within, count, count, base, within,
-          is_full_warp(first + within, tile.value_count)};
+  const uint64_t base = tile.first_value + first, offset = base + within;
+  const SegmentPlace segment = segments.at(segments.find(offset));
+  const uint64_t tile_end = tile.first_value + tile.value_count;
+  const uint64_t segment_end = segment.first_value + segment.value_count;
+  const uint64_t end = segment_end < tile_end ? segment_end : tile_end;
+  const uint32_t count = count_here(offset, end);
+  const bool begins_here = first_of_warp(offset) >= segment.first_value;
+  return {{offset, count, count, base, within, begins_here && is_full_warp(offset, end)}, segment};
 }
 
 /** What kernels of all kinds have. */
@@ -64,6 +76,7 @@ struct FusedStages {
   GridBarrier barrier;
   Request request;
   FusedTiles tiles;
+  FusedSegments segments;
   Quantize<Levels> quantize;
   Sum sum;
   OperandList operands;
@@ -74,6 +87,7 @@ struct FusedStages {
       : barrier(args),
         request(args),
         tiles(args),
+        segments(args),
         quantize(quantize_args(args), up),
         sum(sum),
         operands(FusedSums(args).args),
@@ -98,19 +112,26 @@ struct FusedStages {
   GQ_DEVICE void each_place(uint32_t owner, Each each) const {
     tiles.each(blockIdx.x, owner, [&](const FusedTile& tile) {
       for (uint64_t first = 0; first < tile.value_count; first += kBlockValues) {
-        const Place place = place_in(tile, first);
+        const FusedPlace place = place_in(segments, tile, first);
         if (place.code_count > 0) each(tile.owner, place);
       }
     });
+  }
+
+  GQ_DEVICE void load(const FusedPlace& place, float (&value)[kThreadValues]) const {
+    ValueSource source = quantize.source;
+    assume_global(place.segment.send);
+    source.set(place.segment.send);
+    source.load(place, value);
   }
 
   /** Under scales that the kernel itself has found: `scale_at(place)`. */
   template <typename ScaleAt>
   GQ_DEVICE void run_quantize(ScaleAt scale_at) const {
     const auto own = quantize.begin_with(Scale());
-    each_place(0, [&](uint32_t, const Place& place) {
+    each_place(0, [&](uint32_t, const FusedPlace& place) {
       float value[kThreadValues];
-      quantize.give(place, own, value);
+      load(place, value);
       quantize.encoder.encode(own.encoder, place, scale_at(place), value);
     });
   }
@@ -123,7 +144,8 @@ struct FusedStages {
     const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
     if (agreed) {
       const uint32_t first = tiles.first_in_shard(blockIdx.x, barrier.rank);
-      sum.run({first, sum_iterations}, operands, team.shared().stage);
+      sum.run_at([&](uint64_t k) { return sum_place(k); }, {first, sum_iterations}, operands,
+                 team.shared().stage);
     }
     if (!agreed && team.number() == 0) {
       team.all([&](uint32_t thread) {
@@ -135,19 +157,31 @@ struct FusedStages {
     if (agreed) run_dequantize(norm);
   }
 
+  /** What a thread has of an iteration of the own shard's sums. */
+  GQ_DEVICE Place sum_place(uint64_t iteration) const {
+    Place place = sum.place(iteration);
+    const uint64_t value = sum.first_value + place.offset;
+    const uint32_t count = count_here(value, segments.end_of(segments.find(value)));
+    place.code_count = min(place.code_count, count);
+    return place;
+  }
+
   /** All shards, whose sums their owners have. Each rank begins with its own, so that they do not
    *  all read from the same one. norm: where there is one. */
   GQ_DEVICE void run_dequantize(float norm) const {
     const bool is_one = dequantize.scales.is_one();
     const Step one = is_one ? step_of(dequantize.decoder, norm) : Step{0, true};
-    each_place(barrier.rank, [&](uint32_t owner, const Place& place) {
+    each_place(barrier.rank, [&](uint32_t owner, const FusedPlace& place) {
       const FusedBuffers& buffers = *barrier.buffers[owner];
       NormSource scales = dequantize.scales;
       if (!is_one) scales.blocks = buffers.scales;
       float value[kThreadValues];
       dequantize.give_from(word_buffer<Decoder::kBits>(&buffers.words[0]),
                            dequantize.step_at(scales, place, one), place, value);
-      dequantize.take(place, one, value);
+      ValueTarget target = dequantize.target;
+      assume_global(place.segment.recv);
+      target.set(place.segment.recv);
+      target.store(0, place, value);
     });
   }
 };
@@ -172,9 +206,9 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
   /** The largest magnitude among the values that this thread will quantize. */
   GQ_DEVICE uint32_t largest() const {
     uint32_t largest = 0;
-    this->each_place(0, [&](uint32_t, const Place& place) {
+    this->each_place(0, [&](uint32_t, const FusedPlace& place) {
       float value[kThreadValues];
-      this->quantize.source.load(place, value);
+      this->load(place, value);
       keep_largest_of(value, largest);
     });
     return largest;
@@ -193,8 +227,13 @@ struct FusedBlocks : FusedStages<Levels, Sum, Decoder> {
   GQ_DEVICE void run(DeviceTeam& team) const {
     if (!this->begin(team)) return;
     this->tiles.each(blockIdx.x, 0, [&](const FusedTile& tile) {
-      norms.run_on([&](uint32_t part) { return place_in(tile, uint64_t{part} * kBlockValues); },
-                   team.shared().stage, [](const Place&, float (&)[kThreadValues]) {});
+      const auto place_of = [&](uint32_t part) {
+        return place_in(this->segments, tile, uint64_t{part} * kBlockValues);
+      };
+      const auto load = [&](uint32_t part, float (&value)[kThreadValues]) {
+        this->load(place_of(part), value);
+      };
+      norms.run_on(load, [&] { return place_of(0); }, team.shared().stage);
     });
     if (!this->barrier.wait_for_same(team, BarrierOf::norms, 0)) return;
     this->run_quantize([&](const Place& place) {

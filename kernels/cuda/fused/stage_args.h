@@ -13,12 +13,12 @@ inline NormView fused_norms(const FusedArgs& args, const uint16_t* blocks) {
   return {reinterpret_cast<const float*>(args.buffers[args.random.rank])};
 }
 
+/** Values are those of segments. */
 inline NormArgs norm_args(const FusedArgs& args) {
   NormArgs made{};
   made.q = NormOrder::inf;
   made.block = args.coding.block;
   made.range = {0, static_cast<size_t>(args.value_count)};
-  made.values = args.send;
   made.dtype = args.dtype;
   made.out = args.buffers[args.random.rank]->norms;
   return made;
@@ -30,7 +30,6 @@ inline QuantizeArgs quantize_args(const FusedArgs& args) {
   made.coding = args.coding;
   made.random = args.random;
   made.range = {0, static_cast<size_t>(args.value_count)};
-  made.values = args.send;
   made.dtype = args.dtype;
   made.norms = fused_norms(args, buffers.merged);
   made.words = buffers.words;
@@ -74,7 +73,6 @@ inline DequantizeArgs dequantize_args(const FusedArgs& args) {
   made.scales = fused_norms(args, buffers.scales);
   made.dtype = args.dtype;
   made.op = args.op;
-  made.values = args.recv;
   return made;
 }
 

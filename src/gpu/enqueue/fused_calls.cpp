@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <new>
 
 #include "src/gpu/enqueue/agreement/disagreement.h"
 #include "src/schedule/move.h"
@@ -12,11 +13,12 @@
 namespace gq {
 namespace {
 
-/** A list of one tensor has the numbers, norm and codes of an allreduce of it. Several have gaps
- *  between them, and norms of their own. */
-bool reduces_one_tensor(const Call& call) {
+/** Several tensors have norms of their own, which kernels have for blocks of values alone. */
+bool reduces_tensors(const Call& call) {
   if (call.operation == Operation::allreduce) return true;
-  return call.operation == Operation::allreduce_many && call.segments->parts.size() == 1;
+  if (call.operation != Operation::allreduce_many) return false;
+  const size_t count = call.segments->parts.size();
+  return count == 1 || (count <= kFusedSegmentsMax && call.format.block > 0);
 }
 
 /** The kernels make the moves of schedule direct, each shard in one chunk; schedule hierarchical,
@@ -24,7 +26,7 @@ bool reduces_one_tensor(const Call& call) {
 bool has_fused_moves(const Call& call, const Plan& plan) {
   const bool direct = plan.schedule_id == GQSGD_SCHEDULE_DIRECT;
   const uint64_t shard = shard_value_count(plan.shape, plan.shape.ranks);
-  return direct && reduces_one_tensor(call) && call.value_count > 0 &&
+  return direct && reduces_tensors(call) && call.value_count > 0 &&
          call.value_count <= kFusedValuesMax && shard <= plan.shape.chunk_value_count &&
          has_fused_kernel(call.format, plan.coding);
 }
@@ -38,15 +40,15 @@ uint32_t blocks_for(const Plan& plan, uint32_t block_count) {
 }
 
 /** Where the step is does not matter, only which it is: kernels compare that. */
-FusedRequest request_of(const ControlMessage& control, Disagreement* found) {
+FusedRequest request_of(const CallOnStream& call) {
   FusedRequest request{};
-  memcpy(request.words, control.words, sizeof request.words);
+  memcpy(request.words, call.control.words, sizeof request.words);
   request.words[kControlFields] &= ~(1u << kControlStepOnDeviceShift);
-  request.compared = kComparedWords;
+  request.compared = compared_words(call.call);
   request.step_word = kControlStep;
   request.index_word = kControlIndex;
   request.status_word = kControlStatus;
-  request.disagreement = found;
+  request.disagreement = call.disagreement;
   Fnv1a64 digest;
   for (uint32_t k = 0; k < kAgreementWords; ++k) {
     uint32_t word = (request.compared >> k & 1) != 0 ? request.words[k] : 0;
@@ -68,7 +70,16 @@ Status FusedCalls::reserve() {
 Status FusedCalls::prepare(CallOnStream* call) {
   FusedKernels* const kernels = group_.transport().fused();
   call->is_fused = kernels != nullptr && has_fused_moves(call->call, call->plan());
-  if (!call->is_fused || call->captured) return Status();
+  if (!call->is_fused) return Status();
+  if (call->call.segments != nullptr) {
+    try {
+      segments_.reserve(call->call.segments->parts.size());
+    } catch (const std::bad_alloc&) {
+      return fail(GQSGD_NO_MEMORY, "no memory for %zu segments",
+                  call->call.segments->parts.size());
+    }
+  }
+  if (call->captured) return Status();
   const StreamHandle stream = call->call.stream;
   GQ_TRY(group_.follow_last_call(stream));
   return kernels->prepare(group_.endpoint().sequence, stream);
@@ -79,7 +90,18 @@ Status FusedCalls::block_count(const CallOnStream& call, uint32_t* block_count) 
   return call.is_fused ? group_.transport().fused()->block_count(block_count) : Status();
 }
 
-FusedArgs FusedCalls::arguments_of(const CallOnStream& call, uint32_t block_count) const {
+/** They have memory already. */
+void FusedCalls::list_segments(const Call& call) {
+  segments_.clear();
+  for (size_t k = 0; k < call.segments->parts.size(); ++k) {
+    const Part& part = call.segments->parts[k];
+    const Place& place = call.places->of[k];
+    segments_.push_back(
+        fused_segment({part.first_value, part.value_count, place.send, place.recv}, call.dtype));
+  }
+}
+
+FusedArgs FusedCalls::arguments_of(const CallOnStream& call, uint32_t block_count) {
   const Call& own = call.call;
   const Plan& plan = call.plan();
   FusedArgs args{};
@@ -89,14 +111,22 @@ FusedArgs FusedCalls::arguments_of(const CallOnStream& call, uint32_t block_coun
   args.value_count = own.value_count;
   args.dtype = own.dtype;
   args.op = own.op;
-  args.send = own.send_at(0);
-  args.recv = own.recv_at(0);
+  args.segment_count = 1;
+  args.segments[0] = {0, own.value_count, own.send_at(0), own.recv_at(0)};
+  if (own.segments != nullptr) {
+    list_segments(own);
+    args.segment_count = static_cast<uint32_t>(segments_.size());
+    args.more_segments = segments_.data();
+    if (segments_.size() <= kFusedArgumentSegments) {
+      std::copy(segments_.begin(), segments_.end(), args.segments);
+    }
+  }
   for (uint32_t rank = 0; rank < args.ranks; ++rank) {
     const Part shard = part_of(plan.shape, args.ranks, rank);
     args.shards[rank] = {shard.first_value, shard.value_count};
   }
   args.block_count = blocks_for(plan, block_count);
-  args.request = request_of(call.control, call.disagreement);
+  args.request = request_of(call);
   return args;
 }
 

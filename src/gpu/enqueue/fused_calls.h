@@ -2,6 +2,8 @@
 #ifndef GQ_GPU_ENQUEUE_FUSED_CALLS_H
 #define GQ_GPU_ENQUEUE_FUSED_CALLS_H
 
+#include <vector>
+
 #include "src/gpu/enqueue/call_on_stream.h"
 #include "src/gpu/enqueue/step_counter.h"
 
@@ -24,10 +26,12 @@ class FusedCalls {
   Status capture(const CallOnStream& call, uint32_t block_count);
 
  private:
-  FusedArgs arguments_of(const CallOnStream& call, uint32_t block_count) const;
+  void list_segments(const Call& call);
+  FusedArgs arguments_of(const CallOnStream& call, uint32_t block_count);
 
   StreamGroup& group_;
   const StepCounter& counter_;
+  std::vector<SegmentPlace> segments_;  ///< of the call at hand, if it is a list
 };
 
 }  // namespace gq

@@ -20,8 +20,8 @@ const char* what_was_awaited(BarrierOf kind) {
 
 }  // namespace
 
-/** The kernel that takes a step is loaded as those are that wait: later, in a graph, it may not
- *  wait for the device. */
+/** The kernels before one that waits are loaded as that is: later, in a graph, loading may not wait
+ *  for the device. */
 Status SharedMemoryFused::clear(FusedBuffers* buffers, StreamHandle stream) const {
   constexpr size_t kCounterWords = sizeof(uint64_t) / sizeof(uint32_t);
   GQ_TRY(device().clear(&buffers->control, sizeof buffers->control, stream));
@@ -30,7 +30,9 @@ Status SharedMemoryFused::clear(FusedBuffers* buffers, StreamHandle stream) cons
   args.counter = reinterpret_cast<uint64_t*>(buffers->words);
   args.step = buffers->words + kCounterWords;
   args.stream = stream;
-  return Status(device().agreement->take_step(args));
+  GQ_TRY(Status(device().agreement->take_step(args)));
+  const SegmentPlace none{};
+  return Status(device().batches->write_segments({&none, 1, buffers->segments, stream}));
 }
 
 uint64_t SharedMemoryFused::timeout_ns() const {
@@ -42,6 +44,11 @@ Status SharedMemoryFused::enqueue(FusedArgs* args, TakeStepArgs* step, StreamHan
   know_peers(args);
   args->timeout_ns = timeout_ns();
   args->stream = stream;
+  if (args->segment_count > kFusedArgumentSegments) {
+    const WriteSegmentsArgs table{args->more_segments, args->segment_count,
+                                  args->buffers[rank()]->segments, stream};
+    GQ_TRY(Status(device().batches->write_segments(table)));
+  }
   if (step != nullptr) {
     step->stream = stream;
     GQ_TRY(Status(device().agreement->take_step(*step)));

@@ -71,15 +71,13 @@ class FusedRanks {
     args.random = {random_key(format.seed, 0), static_cast<uint32_t>(call.step),
                    static_cast<uint32_t>(call.index), rank};
     args.ranks = size();
-    args.value_count = input.size();
     args.dtype = GQSGD_FLOAT32;
     args.op = call.op;
-    args.send = input.data();
-    args.recv = result->data();
     Shape shape;
     shape.ranks = size();
-    shape.value_count = input.size();
     shape.value_alignment = value_alignment(args.coding.block, args.coding.rotated);
+    place_segments(call, shape.value_alignment, rank, input, result, &args);
+    shape.value_count = args.value_count;
     for (uint32_t peer = 0; peer < size(); ++peer) {
       const Part shard = part_of(shape, size(), peer);
       args.shards[peer] = {shard.first_value, shard.value_count};
@@ -99,6 +97,24 @@ class FusedRanks {
   }
 
  private:
+  /** As a host does: each tensor begins where values are aligned. */
+  void place_segments(const Operation& call, uint64_t alignment, uint32_t rank,
+                      const Values& input, Values* result, FusedArgs* args) {
+    std::vector<size_t> counts = call.counts;
+    if (counts.empty()) counts = {input.size()};
+    uint64_t first_value = 0, done = 0;
+    SegmentPlace* places = args->segments;
+    if (counts.size() > kFusedArgumentSegments) places = buffers_[rank].memory->segments;
+    for (const size_t count : counts) {
+      *places++ = fused_segment({first_value, count, input.data() + done, result->data() + done},
+                                args->dtype);
+      args->value_count = first_value + count;
+      first_value += (count + alignment - 1) / alignment * alignment;
+      done += count;
+    }
+    args->segment_count = static_cast<uint32_t>(counts.size());
+  }
+
   std::vector<RankBuffers> buffers_;
   uint32_t block_count_;
   uint64_t timeout_ns_ = UINT64_MAX;
@@ -118,7 +134,8 @@ std::string make_calls(FusedRanks* ranks, const std::vector<Operation>& calls,
   std::vector<std::vector<Values>> inputs, results;
   std::vector<Values> expected;
   for (size_t k = 0; k < calls.size(); ++k) {
-    const size_t value_count = value_counts[k % value_counts.size()];
+    const size_t value_count = calls[k].counts.empty() ? value_counts[k % value_counts.size()]
+                                                       : total_of(calls[k].counts);
     inputs.push_back(gradients(static_cast<int>(ranks->size()), value_count, 60 + k));
     expected.push_back(simulate(calls[k], inputs[k]));
     results.push_back(calls[k].in_place ? inputs[k]
@@ -182,6 +199,37 @@ TEST(Fused, VirtualRanks_SameBits) {
       EXPECT_EQ(make_calls(&group, calls_of(kFormats, 16), {1, 33, 4099, 1000, 20001}, false), "")
           << ranks << " ranks, " << blocks << " blocks";
     }
+  }
+}
+
+/** Lists of tensors: shorter than a block of norms, without values, across tiles and shards, of the
+ *  length of a tile; more than are arguments of a kernel. */
+std::vector<std::vector<size_t>> lists() {
+  std::vector<size_t> many;
+  for (size_t k = 0; k < 300; ++k) many.push_back(k * k % 71);
+  return {{1000, 5000},
+          {1},
+          {0, 0, 1, 0},
+          {1, 1, 1, 33, 31, 32},
+          {4096, 4096, 4097, 0, 4095, 0},
+          {128, 10000, 0, 3, 257, 12001, 1},
+          many};
+}
+
+std::vector<Operation> list_calls(const std::vector<std::string>& formats) {
+  std::vector<Operation> calls = calls_of(formats, formats.size() * lists().size());
+  for (size_t k = 0; k < calls.size(); ++k) calls[k].counts = lists()[k / formats.size()];
+  return calls;
+}
+
+const std::vector<std::string> kListFormats = {"blocks-8",
+                                               "levels=linear,bits=4,block=32,rescale=true",
+                                               "paper-gl8,block=8192,rescale=true"};
+
+TEST(Fused, ListOfTensors_SameBits) {
+  for (const uint32_t ranks : {1, 2, 3, 5}) {
+    FusedRanks group(ranks, 3);
+    EXPECT_EQ(make_calls(&group, list_calls(kListFormats), {0}, true), "") << ranks << " ranks";
   }
 }
 

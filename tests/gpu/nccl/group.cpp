@@ -62,19 +62,6 @@ Config StreamCall::place_step(const Operation& operation) {
   return config_on_device(step_.as<uint32_t>(), operation.schedule);
 }
 
-gqsgd_status enqueue(gqsgd_comm comm, const Operation& operation, const float* send, float* recv,
-                     size_t value_count, const Config& config, void* stream) {
-  const Quantizer quantizer(operation.quantizer);
-  if (!operation.in_list) {
-    return gqsgd_allreduce(comm, quantizer.get(), send, recv, value_count, GQSGD_FLOAT32,
-                           operation.op, config, stream);
-  }
-  const void* const sends[] = {send};
-  void* const recvs[] = {recv};
-  return gqsgd_allreduce_many(comm, quantizer.get(), sends, recvs, &value_count, 1, GQSGD_FLOAT32,
-                              operation.op, config, stream);
-}
-
 gqsgd_status StreamCall::make(gqsgd_comm comm, const Operation& operation) {
   const Config config = place_step(operation);
   in_place_ = operation.in_place;

@@ -27,10 +27,6 @@ const NcclLibrary* nccl_of_tests();
 /** "nccl=..,timeout_ms=20000" and more. */
 std::string stand_in_options(const std::string& more = "");
 
-/** Enqueues it, as a list of one tensor where the operation says so. */
-gqsgd_status enqueue(gqsgd_comm comm, const Operation& operation, const float* send, float* recv,
-                     size_t value_count, const Config& config, void* stream);
-
 /** One allreduce of `input` on a rank: buffers in memory of the device, and what became of it. */
 class StreamCall {
  public:

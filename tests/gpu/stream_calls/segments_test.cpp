@@ -15,9 +15,6 @@ namespace {
 const Config kAt = config_at(6, 3);
 using Counts = std::vector<size_t>;
 
-size_t total_of(const Counts& counts) {
-  return std::accumulate(counts.begin(), counts.end(), size_t{0});
-}
 size_t offset_of(const Counts& counts, int rank) {
   return std::accumulate(counts.begin(), counts.begin() + rank, size_t{0});
 }

@@ -43,6 +43,8 @@ TEST(FusedGraphs, Replays_OneKernelOfEachRank) {
     const LocalGroup group(ranks);
     Operation operation = usual("blocks-8");
     operation.in_list = ranks == 5;
+    if (ranks == 2) operation.counts = {1000, 0, 1900, 100};
+    if (ranks == 8) operation.counts = std::vector<size_t>(100, 30);
     const Values expected = expected_of(operation, 1, ranks);
     const uint32_t before = fused_kernels_enqueued();
     EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
@@ -57,6 +59,30 @@ TEST(FusedGraphs, Replays_OneKernelOfEachRank) {
               "");
     EXPECT_EQ(fused_kernels_enqueued() - before, 2u * static_cast<uint32_t>(ranks));
   }
+}
+
+/** A call on another long list comes between: a graph has segments of its own. */
+TEST(FusedGraphs, ListBetweenReplays_SameBits) {
+  constexpr int kRanks = 3;
+  const LocalGroup group(kRanks);
+  Operation operation = usual("blocks-8"), between = usual("blocks-8");
+  operation.counts = std::vector<size_t>(100, 30);
+  between.counts = std::vector<size_t>(60, 50);
+  const Values expected = expected_of(operation, 2, kRanks);
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    Replayed made(operation), other(between);
+    std::string failure = made.capture_at(comm, rank, kRanks);
+    other.give(1, rank, kRanks);
+    if (failure.empty() && other.call.make(comm, other.stream) != GQSGD_OK) {
+      failure = gqsgd_last_error();
+    }
+    if (!failure.empty()) return failure;
+    made.give(2, rank, kRanks);
+    made.graph.replay(made.stream.get());
+    if (!made.stream.synchronize()) return "the stream does not get through";
+    return difference(made.call.result(), expected);
+  }),
+            "");
 }
 
 /** Rank 0's host has enqueued all of its replays before the others begin with theirs. */
@@ -180,7 +206,7 @@ TEST(FusedGraphs, CallsOfHostAgreement_Refused) {
     sparse.schedule = GQSGD_SCHEDULE_SPARSE;
     return refused(comm, rank, kRanks, ring, "none but allreduces of schedule direct") +
            refused(comm, rank, kRanks, sparse, "schedule sparse") +
-           refused(comm, rank, kRanks, usual("rotated-8"), "neither rotate") +
+           refused(comm, rank, kRanks, usual("rotated-8"), "rotate, bits_down") +
            refused(comm, rank, kRanks, usual("none"), "none but allreduces") +
            refused(comm, rank, kRanks, usual(), "not too many", (1u << 22) + 1);
   }),
@@ -236,12 +262,13 @@ TEST(FusedGraphs, RanksShareQueues_Refused) {
 
 /** Graphs of different calls, whose kernels have as many blocks: found, and nothing is written.
  *  Rank 1 replays that of a call of `other_count` values. */
-void expect_found(const Operation& other_operation, size_t other_count, const char* words) {
+void expect_found(const Operation& operation, const Operation& other_operation, size_t other_count,
+                  const char* words) {
   constexpr int kRanks = 3;
   const LocalGroup group(kRanks);
-  const Values expected = expected_of(usual(), 9, kRanks);
+  const Values expected = expected_of(operation, 9, kRanks);
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
-    Replayed made(usual()), other(other_operation, other_count);
+    Replayed made(operation), other(other_operation, other_count);
     std::string failure = made.capture_at(comm, rank, kRanks);
     if (failure.empty()) failure = other.capture_at(comm, rank, kRanks);
     if (!failure.empty()) return failure;
@@ -263,10 +290,18 @@ void expect_found(const Operation& other_operation, size_t other_count, const ch
 }
 
 TEST(FusedGraphs, DifferentCalls_Found) {
-  expect_found(usual(), kCount / 2, "rank 1 has 1500");
+  expect_found(usual(), usual(), kCount / 2, "rank 1 has 1500");
   Operation list = usual();
   list.in_list = true;
-  expect_found(list, kCount, "rank 1 has allreduce_many");
+  expect_found(usual(), list, kCount, "rank 1 has allreduce_many");
+}
+
+/** As many values in other tensors. */
+TEST(FusedGraphs, DifferentLists_Found) {
+  Operation list = usual("blocks-8"), other = list;
+  list.counts = {1000, 2000};
+  other.counts = {1001, 1999};
+  expect_found(list, other, kCount, "hash of counts");
 }
 
 /** A rank replays once less: the others leave in time, and so does all that comes later. */

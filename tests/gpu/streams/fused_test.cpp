@@ -72,34 +72,90 @@ TEST(Fused, ListOfOneTensor_OneKernelOfEachRank) {
   EXPECT_EQ(fused_kernels_enqueued() - before, kRanks * calls.size());
 }
 
-/** Two tensors have a gap between them, or a norm each. Their graph would be one of stages. */
-TEST(Fused, ListOfTwoTensors_MadeByStages) {
-  const LocalGroup group(2);
+/** Tensors without values, in several shards; more than are arguments of a kernel. */
+std::vector<std::vector<size_t>> lists() {
+  std::vector<size_t> many;
+  for (size_t k = 0; k < 400; ++k) many.push_back(k * k % 97);
+  return {{1000, 5000}, {0, 1, 31, 33, 0}, many, {10000, 1, 4096, 70}};
+}
+
+/** One after the other with calls in one piece. */
+TEST(Fused, ListOfTensors_OneKernelOfEachRank) {
+  constexpr int kRanks = 3;
+  const LocalGroup group(kRanks);
+  std::vector<Operation> calls;
+  for (const char* quantizer : {"blocks-8", "paper-gl4,block=64,rescale=true"}) {
+    for (const std::vector<size_t>& counts : lists()) {
+      Operation call = direct(quantizer);
+      call.counts = calls.size() % 5 == 4 ? std::vector<size_t>() : counts;
+      call.in_place = calls.size() % 3 == 1;
+      call.at_device = calls.size() % 3 == 2;
+      call.step = calls.size();
+      calls.push_back(call);
+    }
+  }
+  const Calls made(kRanks, calls, {4000});
   const uint32_t before = fused_kernels_enqueued();
-  EXPECT_EQ(group.run([&](int, gqsgd_comm comm) -> std::string {
-    const Quantizer quantizer("blocks-8");
-    const DeviceMemory memory(6000 * sizeof(float));
-    const OwnStream stream;
-    float* const values = memory.as<float>();
-    std::fill_n(values, 6000, 1.0f);
-    void* const places[] = {values, values + 1000};
-    const size_t counts[] = {1000, 5000};
-    const auto make = [&] {
-      return gqsgd_allreduce_many(comm, quantizer.get(), places, places, counts, 2, GQSGD_FLOAT32,
-                                  GQSGD_SUM, config_of(GQSGD_SCHEDULE_DIRECT), stream.get());
-    };
-    if (make() != GQSGD_OK || !stream.synchronize()) return gqsgd_last_error();
-    if (values[999] != 2.0f || values[5999] != 2.0f) return "the sum is another";
-    HostGraph graph;
-    graph.begin_capture(stream.get());
-    const gqsgd_status captured = make();
-    (void)graph.end_capture(stream.get());
-    const std::string sentence = gqsgd_last_error();
-    if (captured != GQSGD_UNSUPPORTED) return "captured: " + sentence;
-    return sentence.find("of one tensor") != std::string::npos ? "" : sentence;
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) { return made.make_and_compare(rank, comm); }),
+            "");
+  EXPECT_EQ(fused_kernels_enqueued() - before, kRanks * calls.size());
+}
+
+/** A list of 16-bit values and longer ones as bytes, each tensor where the last one ended; by
+ *  schedule hierarchical the stages make the same moves. */
+Bytes list_result(gqsgd_comm comm, int rank, const char* quantizer, gqsgd_dtype dtype,
+                  gqsgd_schedule schedule, const std::vector<size_t>& counts) {
+  const Quantizer made(quantizer);
+  const Bytes given = typed_values(dtype, total_of(counts), rank);
+  const size_t element_bytes = given.size() / total_of(counts);
+  const DeviceMemory memory(given.size());
+  const OwnStream stream;
+  auto* const values = memory.as<unsigned char>();
+  std::copy(given.begin(), given.end(), values);
+  std::vector<void*> places;
+  for (size_t k = 0, offset = 0; k < counts.size(); offset += element_bytes * counts[k++]) {
+    places.push_back(values + offset);
+  }
+  const gqsgd_status status = gqsgd_allreduce_many(
+      comm, made.get(), places.data(), places.data(), counts.data(), counts.size(), dtype,
+      GQSGD_MEAN, config_at(3, 1, schedule), stream.get());
+  if (status != GQSGD_OK || !stream.synchronize()) throw std::runtime_error(gqsgd_last_error());
+  return Bytes(values, values + given.size());
+}
+
+TEST(Fused, ListOfEveryType_SameBitsAsStages) {
+  const LocalGroup group(3);
+  const uint32_t before = fused_kernels_enqueued();
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    for (const gqsgd_dtype dtype : {GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT32, GQSGD_FLOAT64}) {
+      for (const std::vector<size_t>& counts : lists()) {
+        const auto result = [&](gqsgd_schedule schedule) {
+          return list_result(comm, rank, "blocks-8", dtype, schedule, counts);
+        };
+        if (result(GQSGD_SCHEDULE_DIRECT) != result(GQSGD_SCHEDULE_HIERARCHICAL)) {
+          return "dtype " + std::to_string(dtype) + ", list of " + std::to_string(counts.size());
+        }
+      }
+    }
+    return "";
   }),
             "");
-  EXPECT_EQ(fused_kernels_enqueued() - before, 0u);
+  EXPECT_EQ(fused_kernels_enqueued() - before, 3 * 4 * lists().size());
+}
+
+/** More tensors than the memory of a kernel has places for. */
+TEST(Fused, TooManyTensors_MadeByStages) {
+  const LocalGroup group(2);
+  Operation call = direct("blocks-8");
+  for (const size_t more : {0, 1}) {
+    call.counts = std::vector<size_t>(kFusedSegmentsMax + more, 1);
+    const Calls made(2, {call}, {0});
+    const uint32_t before = fused_kernels_enqueued();
+    EXPECT_EQ(
+        group.run([&](int rank, gqsgd_comm comm) { return made.make_and_compare(rank, comm); }),
+        "");
+    EXPECT_EQ(fused_kernels_enqueued() - before, more == 0 ? 2u : 0u);
+  }
 }
 
 TEST(Fused, NoSuchKernel_MadeByStages) {

@@ -16,7 +16,9 @@ Calls::Calls(int rank_count, const std::vector<Operation>& operations,
              const std::vector<size_t>& value_counts, const std::string& options)
     : operations_(operations) {
   for (size_t k = 0; k < operations.size(); ++k) {
-    const size_t value_count = value_counts[k % value_counts.size()];
+    const std::vector<size_t>& counts = operations[k].counts;
+    const size_t value_count =
+        counts.empty() ? value_counts[k % value_counts.size()] : total_of(counts);
     inputs_.push_back(gradients(rank_count, value_count, 40 + k));
     expected_.push_back(simulate(operations[k], inputs_[k], options));
   }

@@ -21,7 +21,7 @@ class LocalGroup : public DeviceGroup {
 /** Calls one after the other, and what virtual ranks make of them. */
 class Calls {
  public:
-  /** Lengths are taken cyclically. options: of the virtual ranks. */
+  /** Lengths of calls in one piece are taken cyclically. options: of the virtual ranks. */
   Calls(int rank_count, const std::vector<Operation>& operations,
         const std::vector<size_t>& value_counts, const std::string& options = "");
 

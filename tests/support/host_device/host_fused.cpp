@@ -13,6 +13,7 @@
 
 #include "kernels/cuda/fused/fused_request.cuh"
 #include "kernels/cuda/fused/grid_barrier.cuh"
+#include "kernels/cuda/fused/segments.cuh"
 #include "kernels/cuda/fused/stage_args.h"
 #include "kernels/cuda/fused/tiles.cuh"
 #include "tests/support/host_device/host_stream.h"
@@ -66,7 +67,7 @@ class HostTeam {
 class HostStages {
  public:
   HostStages(const FusedArgs& args, const Request& request, uint32_t block)
-      : args_(args), tiles_(args), block_(block), site_(args.random) {
+      : args_(args), tiles_(args), segments_(args), block_(block), site_(args.random) {
     site_.step = request.step_now();
     site_.index = request.index_now();
     site_.step_at = nullptr;
@@ -75,11 +76,11 @@ class HostStages {
   /** The part of the one norm, as a pattern; those of blocks stay in the rank's memory. */
   uint32_t norm() const {
     uint32_t largest = 0;
-    each_tile([&](const FusedTile& tile) {
+    each_part([&](const FusedTile& tile, const SegmentPlace& segment) {
       NormArgs args = cuda::norm_args(args_);
       uint32_t here = 0;
       args.range = range_of(tile);
-      args.values = values_of(args.values, tile);
+      args.values = values_of(segment.send, tile);
       args.out = has_blocks() ? static_cast<void*>(own().norms + first_block(tile)) : &here;
       (void)cpu().norm(args);
       largest = std::max(largest, here);
@@ -87,11 +88,11 @@ class HostStages {
     return largest;
   }
   void quantize(float norm) const {
-    each_tile([&](const FusedTile& tile) {
+    each_part([&](const FusedTile& tile, const SegmentPlace& segment) {
       QuantizeArgs args = cuda::quantize_args(args_);
       args.random = site_;
       args.range = range_of(tile);
-      args.values = values_of(args.values, tile);
+      args.values = values_of(segment.send, tile);
       args.words += first_word(tile);
       if (has_blocks()) merge_norms(tile);
       args.norms = norms_of(&norm, own().merged, tile);
@@ -102,33 +103,19 @@ class HostStages {
     const uint32_t rank = args_.random.rank;
     for (uint32_t number = tiles_.first_in_shard(block_, rank); number < tiles_.per_shard;
          number += tiles_.blocks) {
-      const FusedTile tile = tiles_.at(rank * tiles_.per_shard + number);
-      if (tile.value_count == 0) continue;
-      const cuda::FusedSums sums(args_);
-      const uint32_t* operands[kFusedRanksMax];
-      for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
-        operands[peer] = args_.buffers[peer]->words + first_word(tile);
-      }
-      ReduceManyArgs args = sums.args;
-      args.range = range_of(tile);
-      args.words = operands;
-      args.random = site_;
-      args.random.hop = 1;
-      args.norms = norms_of(&norm, own().merged, tile);
-      args.out_words = own().words + first_word(tile);
-      if (has_blocks()) args.out_scales = own().scales + first_block(tile);
-      (void)cpu().reduce_many(args);
+      cut(tiles_.at(rank * tiles_.per_shard + number),
+          [&](const FusedTile& part, const SegmentPlace&) { add(part, norm); });
     }
   }
   /** Of all shards, whose sums their owners have. */
   void dequantize(float norm) const {
-    each_tile([&](const FusedTile& tile) {
+    each_part([&](const FusedTile& tile, const SegmentPlace& segment) {
       const FusedBuffers& buffers = *args_.buffers[tile.owner];
       DequantizeArgs args = cuda::dequantize_args(args_);
       args.random = site_;
       args.range = range_of(tile);
       args.words = buffers.words + first_word(tile);
-      args.values = const_cast<void*>(values_of(args.values, tile));
+      args.values = const_cast<void*>(values_of(segment.recv, tile));
       args.scales = norms_of(&norm, buffers.scales, tile);
       (void)cpu().dequantize(args);
     });
@@ -139,11 +126,38 @@ class HostStages {
   FusedBuffers& own() const { return *args_.buffers[args_.random.rank]; }
   bool has_blocks() const { return args_.coding.block > 0; }
 
+  void add(const FusedTile& part, float norm) const {
+    const cuda::FusedSums sums(args_);
+    const uint32_t* operands[kFusedRanksMax];
+    for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
+      operands[peer] = args_.buffers[peer]->words + first_word(part);
+    }
+    ReduceManyArgs args = sums.args;
+    args.range = range_of(part);
+    args.words = operands;
+    args.random = site_;
+    args.random.hop = 1;
+    args.norms = norms_of(&norm, own().merged, part);
+    args.out_words = own().words + first_word(part);
+    if (has_blocks()) args.out_scales = own().scales + first_block(part);
+    (void)cpu().reduce_many(args);
+  }
+
+  /** Calls each(part, segment) with what segments have of the block's tiles. */
   template <typename Each>
-  void each_tile(Each each) const {
-    tiles_.each(block_, args_.random.rank, [&](const FusedTile& tile) {
-      if (tile.value_count > 0) each(tile);
-    });
+  void each_part(Each each) const {
+    tiles_.each(block_, args_.random.rank, [&](const FusedTile& tile) { cut(tile, each); });
+  }
+  template <typename Each>
+  void cut(const FusedTile& tile, Each each) const {
+    const uint64_t end = tile.first_value + tile.value_count;
+    for (uint64_t first = tile.first_value, next = end; first < end; first = next) {
+      const uint32_t k = segments_.find(first);
+      const uint64_t last = std::min(end, segments_.end_of(k));
+      if (first < last) each(FusedTile{tile.owner, first, last - first}, segments_.at(k));
+      next = k + 1 < segments_.count ? segments_.first_of(k + 1) : end;
+      if (next <= first) return;  // where the search is wrong
+    }
   }
   static Range range_of(const FusedTile& tile) {
     return {tile.first_value, static_cast<size_t>(tile.value_count)};
@@ -173,6 +187,7 @@ class HostStages {
 
   const FusedArgs& args_;
   const cuda::FusedTiles tiles_;
+  const cuda::FusedSegments segments_;
   const uint32_t block_;
   RandomSite site_;
 };

@@ -9,12 +9,6 @@
 #include "src/gpu/enqueue/agreement/disagreement.h"
 
 namespace gq {
-namespace {
-
-/** Where an allreduce has its norm, calls on segments have the hash of their lengths. */
-constexpr uint32_t kHashWords = 3u << kAgreementNormWord;
-
-}  // namespace
 
 Status DeviceAgreement::begin(const CallOnStream& call, bool takes_norm, size_t norm_count) {
   const StreamHandle stream = call.call.stream;
@@ -76,7 +70,7 @@ Status DeviceAgreement::compare(const Call& call, Disagreement* found,
   args.stride_words = scratch_.controls().stride_bytes / sizeof(uint32_t);
   args.segments = segments;
   args.ranks = group_.endpoint().size();
-  args.compared = kComparedWords | (call.segments != nullptr ? kHashWords : 0);
+  args.compared = compared_words(call);
   args.status_word = kControlStatus;
   args.q = call.format.q;
   args.p = call.format.p;

@@ -13,6 +13,11 @@ inline constexpr uint32_t kComparedWords = ((1u << kAgreementWords) - 1) &
                                            ~(1u << kControlStatus | 1u << kControlSequence) &
                                            ~(3u << kAgreementNormWord);
 
+/** With the hash of a list's lengths, which stands where an allreduce has its norm. */
+inline uint32_t compared_words(const Call& call) {
+  return kComparedWords | (call.segments != nullptr ? 3u << kAgreementNormWord : 0);
+}
+
 /** OK, or the failure of a call that had returned: MISMATCH, REMOTE_ERROR, or INVALID_ARGUMENT of
  *  this rank's own index. */
 Status describe_disagreement(const Endpoint& endpoint, const Disagreement& found);

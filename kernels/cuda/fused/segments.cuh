@@ -1,0 +1,53 @@
+// Where the tensors of a call are.
+#ifndef GQ_KERNELS_CUDA_FUSED_SEGMENTS_CUH
+#define GQ_KERNELS_CUDA_FUSED_SEGMENTS_CUH
+
+#include "kernels/fused.h"
+
+namespace gq::cuda {
+
+/** Sorted by their first values, which are multiples of value_alignment(). What lies between two of
+ *  them belongs to neither. */
+struct FusedSegments {
+  const SegmentPlace* table;  ///< null: they are here
+  uint32_t count;
+  SegmentPlace argument[kFusedArgumentSegments];
+
+  explicit FusedSegments(const FusedArgs& args)
+      : table(args.segment_count > kFusedArgumentSegments
+                  ? args.buffers[args.random.rank]->segments
+                  : nullptr),
+        count(args.segment_count) {
+    for (uint32_t k = 0; k < kFusedArgumentSegments; ++k) argument[k] = args.segments[k];
+  }
+
+  GQ_HD SegmentPlace at(uint32_t number) const {
+    return table != nullptr ? table[number] : argument[number];
+  }
+  GQ_HD uint64_t first_of(uint32_t number) const {
+    return table != nullptr ? table[number].first_value : argument[number].first_value;
+  }
+  /** The first value behind one. */
+  GQ_HD uint64_t end_of(uint32_t number) const {
+    const SegmentPlace segment = at(number);
+    return segment.first_value + segment.value_count;
+  }
+
+  /** The last one that begins with this value or before it. */
+  GQ_HD uint32_t find(uint64_t value) const {
+    uint32_t low = 0, high = count - 1;
+    while (low < high) {
+      const uint32_t middle = (low + high + 1) / 2;
+      if (first_of(middle) <= value) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
+};
+
+}  // namespace gq::cuda
+
+#endif
