@@ -9,10 +9,6 @@ namespace gq::cuda {
 
 using NormCalls = StageCalls<NormArgs>;
 
-inline Piece piece_of(const NormArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.values, nullptr, args.out};
-}
-
 GQ_DEVICE void keep_largest(float value, uint32_t& largest) {
   const uint32_t magnitude = magnitude_bits(value);
   largest = magnitude > largest ? magnitude : largest;

@@ -28,12 +28,12 @@ StageError run_linear(const Launcher& launcher, const Calls& calls) {
 
 StageError dequantize(const DequantizeArgs* args, size_t count, const BatchTable& table) {
   const Launcher launcher(args->stream, args->gate);
-  const Calls calls{args, count, table, piece_of};
+  const Calls calls{args, count, table};
   const Coding& coding = args->coding;
   if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
   if (coding.levels == Levels::none) {
-    return calls.run(launcher, values_kernel<DequantizeNone>, DequantizeNone(*args),
-                     launcher.gate());
+    return calls.run<values_kernel<DequantizeNone>>(launcher, DequantizeNone(*args),
+                                                    launcher.gate());
   }
   const bool byte_codes = coding.bits_down == 8;
   if (coding.levels == Levels::linear) {

@@ -30,7 +30,7 @@ struct Dequantize : ValueStage {
   GQ_HD void set(const Piece& piece) {
     set_range(piece.first_value, piece.value_count);
     words = word_buffer<kBits>(static_cast<const uint32_t*>(piece.words));
-    scales.set(piece.norms);
+    scales.set(piece.scales);
     target.set(piece.values);
   }
 
@@ -109,11 +109,6 @@ ExponentialDecoder<kBits, kMantissaBits> exponential_decoder(const DequantizeArg
   const Coding& coding = args.coding;
   const bool added = coding.combine == Combine::sum && !coding.wide;
   return {code_max(kBits) - coding.headroom, coding.ranks, added, args.op == GQSGD_MEAN};
-}
-
-inline Piece piece_of(const DequantizeArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.values, place_of(args.scales),
-          const_cast<uint32_t*>(args.words)};
 }
 
 }  // namespace gq::cuda

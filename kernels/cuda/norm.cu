@@ -7,7 +7,7 @@ namespace gq::cuda {
 
 StageError norm(const NormArgs* args, size_t count, const BatchTable& table) {
   const Launcher launcher(args->stream);
-  const NormCalls calls{args, count, table, piece_of};
+  const NormCalls calls{args, count, table};
   if (args->block > 0) return block_norms(launcher, calls);
   if (args->q == NormOrder::inf) return largest_of(launcher, calls);
   if (args->q == NormOrder::one) return norm_sums<NormOrder::one>(launcher, calls);

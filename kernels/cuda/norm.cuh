@@ -254,7 +254,7 @@ StageError norm_sum(const Launcher& launcher, const NormArgs& args) {
   const GroupSums stage(args);
   const KeyedStream signs = shared_stream(args.random, Draw::signs);
   const StageError error =
-      launcher.run(group_sums_kernel<kOrder>, stage.group_count(), stage, signs);
+      launcher.run<group_sums_kernel<kOrder>>(stage.group_count(), stage, signs);
   if (failed(error)) return error;
   const auto total = [&]<typename Out>(Out* out) {
     return launcher.launch(total_kernel<kOrder, Out>, 1, 1, stage.group_sums, stage.group_count(),
@@ -283,14 +283,14 @@ inline StageError clear_results(const Launcher& launcher, const NormCalls& calls
 inline StageError block_norms(const Launcher& launcher, const NormCalls& calls) {
   const NormArgs& args = calls.first();
   if (args.rotated) {
-    return calls.run(launcher, rotated_block_norms_kernel<BlockNorms>, BlockNorms(args),
-                     shared_stream(args.random, Draw::signs));
+    return calls.run<rotated_block_norms_kernel<BlockNorms>>(
+        launcher, BlockNorms(args), shared_stream(args.random, Draw::signs));
   }
   if (args.block > WarpNorms<double>::kBlockMax) {
-    return calls.run(launcher, block_norms_kernel<BlockNorms>, BlockNorms(args));
+    return calls.run<block_norms_kernel<BlockNorms>>(launcher, BlockNorms(args));
   }
   return with_element(args.dtype, [&]<typename Element>(Element) {
-    return calls.run(launcher, warp_norms_kernel<Element>, WarpNorms<Element>(args));
+    return calls.run<warp_norms_kernel<Element>>(launcher, WarpNorms<Element>(args));
   });
 }
 
@@ -302,11 +302,11 @@ inline StageError largest_of(const Launcher& launcher, const NormCalls& calls) {
     if (failed(error) || is_empty) return error;
   }
   if (args.rotated) {
-    return calls.run(launcher, largest_rotated_kernel<LargestRotated>, LargestRotated(args),
-                     shared_stream(args.random, Draw::signs));
+    return calls.run<largest_rotated_kernel<LargestRotated>>(
+        launcher, LargestRotated(args), shared_stream(args.random, Draw::signs));
   }
   return with_element(args.dtype, [&]<typename Element>(Element) {
-    return calls.run(launcher, largest_kernel<Element>, Largest<Element>(args));
+    return calls.run<largest_kernel<Element>>(launcher, Largest<Element>(args));
   });
 }
 

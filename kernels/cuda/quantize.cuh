@@ -72,11 +72,6 @@ struct QuantizeNone : ValueStage {
   }
 };
 
-inline Piece piece_of(const QuantizeArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.values, place_of(args.norms),
-          args.words};
-}
-
 /** Calls `run` with the levels of a format's codes. */
 template <typename Run>
 StageError with_levels(const Coding& coding, Run run) {

@@ -8,7 +8,7 @@ namespace {
 template <typename Merge>
 StageError run(const ReduceArgs& args, const Merge& merge) {
   const Reduce<Merge> stage(args, merge);
-  return Launcher(args.stream).run(reduce_kernel<Merge>, stage.iterations(), stage);
+  return Launcher(args.stream).run<reduce_kernel<Merge>>(stage.iterations(), stage);
 }
 
 template <uint32_t kBits>

@@ -9,8 +9,8 @@ using Calls = StageCalls<ReduceManyArgs>;
 
 template <typename Stage>
 StageError run(const Calls& calls, const Stage& stage) {
-  return calls.run(Launcher(calls.first().stream), reduce_many_kernel<Stage>, stage,
-                   typename Stage::List(calls.first()));
+  return calls.run<reduce_many_kernel<Stage>>(Launcher(calls.first().stream), stage,
+                                              typename Stage::List(calls.first()));
 }
 
 template <typename Add, typename Levels>
@@ -71,7 +71,7 @@ StageError reduce_many(const ReduceManyArgs* args, size_t count, const BatchTabl
   if (const StageError error = check_scales_behind(args, count); failed(error)) return error;
   for (size_t first = 0, end = 0; first < count; first = end) {
     for (end = first + 1; end < count && share_list(args[first], args[end]);) ++end;
-    const StageError error = run_all({args + first, end - first, table, piece_of});
+    const StageError error = run_all({args + first, end - first, table});
     if (failed(error)) return error;
   }
   return {};

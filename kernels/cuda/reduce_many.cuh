@@ -198,20 +198,6 @@ __global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
   });
 }
 
-inline Piece piece_of(const ReduceManyArgs& args) {
-  const void* const operands = OperandList::holds(args)
-                                   ? static_cast<const void*>(args.operands[0])
-                                   : static_cast<const void*>(args.words);
-  return {args.range.first_value,
-          args.range.value_count,
-          operands,
-          place_of(args.norms),
-          args.out_words,
-          args.out_scales,
-          0,
-          static_cast<uint32_t>(args.operand_scales_bytes / sizeof(uint16_t))};
-}
-
 }  // namespace gq::cuda
 
 #endif

@@ -68,15 +68,13 @@ class Launcher {
   }
 
   /** A stage's kernel, of which the stage is the first argument. */
-  template <typename Stage, typename... Others>
-  StageError run(void (*kernel)(Stage, Others...), uint32_t iteration_count,
-                 const std::type_identity_t<Stage>& stage,
-                 const std::type_identity_t<Others>&... others) const {
+  template <auto kKernel, typename Stage, typename... Others>
+  StageError run(uint32_t iteration_count, const Stage& stage, const Others&... others) const {
     uint32_t at_once = 0;
-    const StageError error =
-        blocks_at_once(reinterpret_cast<const void*>(kernel), Stage::kThreads, &at_once);
+    const StageError error = blocks_at_once<kKernel>(Stage::kThreads, &at_once);
     if (failed(error)) return error;
-    return launch(kernel, block_count(iteration_count, at_once), Stage::kThreads, stage, others...);
+    return launch(kKernel, block_count(iteration_count, at_once), Stage::kThreads, stage,
+                  others...);
   }
 
   StageError clear(void* memory, size_t size_bytes) const {

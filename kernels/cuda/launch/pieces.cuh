@@ -5,7 +5,10 @@
 
 #include <string.h>
 
+#include <vector>
+
 #include "kernels/cuda/launch/launch.cuh"
+#include "kernels/numbers.h"
 
 namespace gq::cuda {
 
@@ -13,14 +16,53 @@ namespace gq::cuda {
 struct Piece {
   uint64_t first_value = 0;
   uint64_t value_count = 0;
-  const void* values = nullptr;  ///< of the caller; reduce_many: the array of operands
-  const void* norms = nullptr;   ///< or scales
+  const void* values = nullptr;  ///< of the caller; reduce_many: the first operand or their array
+  const void* norms = nullptr;
   void* words = nullptr;         ///< codes; norm: its result
-  void* scales = nullptr;        ///< that reduce_many writes
+  void* scales = nullptr;        ///< of reduce_many, or its sums
   uint32_t end = 0;              ///< iterations of all pieces up to this one
   uint32_t scales_behind = 0;    ///< in units of 2 bytes: ReduceManyArgs::operand_scales_bytes
 };
 static_assert(sizeof(Piece) == kBatchPieceBytes);
+
+/** The buffer of a view that is there. */
+inline const void* place_of(const NormView& view) {
+  if (view.one != nullptr) return view.one;
+  return view.blocks != nullptr ? static_cast<const void*>(view.blocks) : view.numbers;
+}
+
+inline uint32_t operand_count(const ReduceManyArgs& args) {
+  return args.weights != nullptr ? args.weight_count : args.coding.ranks;
+}
+/** Whether operands are arguments of the kernel; else they are in an array of the device's memory. */
+inline bool are_arguments(const ReduceManyArgs& args) {
+  return args.operands != nullptr && operand_count(args) <= kOperandArgumentsMax &&
+         args.range.grouped == nullptr;
+}
+
+inline Piece piece_of(const NormArgs& args) {
+  return {args.range.first_value, args.range.value_count, args.values, nullptr, args.out};
+}
+inline Piece piece_of(const QuantizeArgs& args) {
+  return {args.range.first_value, args.range.value_count, args.values, place_of(args.norms),
+          args.words};
+}
+inline Piece piece_of(const ReduceManyArgs& args) {
+  return {.first_value = args.range.first_value,
+          .value_count = args.range.value_count,
+          .values = are_arguments(args) ? static_cast<const void*>(args.operands[0]) : args.words,
+          .norms = place_of(args.norms),
+          .words = args.out_words,
+          .scales = args.sums != nullptr ? static_cast<void*>(args.sums) : args.out_scales,
+          .scales_behind = static_cast<uint32_t>(args.operand_scales_bytes / sizeof(uint16_t))};
+}
+inline Piece piece_of(const DequantizeArgs& args) {
+  return {args.range.first_value, args.range.value_count, args.values, place_of(args.norms),
+          const_cast<uint32_t*>(args.words), const_cast<void*>(place_of(args.scales))};
+}
+inline Piece piece_of(const WriteWidthsArgs& args) {
+  return {args.range.first_value, args.range.value_count, nullptr, args.norms, args.widths};
+}
 
 /** Whether pieces have room for where the operands' scales are. */
 inline StageError check_scales_behind(const ReduceManyArgs* args, size_t count) {
@@ -99,111 +141,76 @@ GQ_DEVICE void for_each_piece(const Pieces<Stage>& pieces, Each each) {
   }
 }
 
-/** Pieces on their way to memory of the device: as arguments of a kernel, of which graphs keep a
+/** Items on their way to memory of the device: as arguments of a kernel, of which graphs keep a
  *  copy. */
-struct PieceList {
-  static constexpr uint32_t kPieces = 580;  ///< of 32,764 bytes of arguments: CUDA 12.1, driver 530
-  Piece piece[kPieces];
+template <typename Item, uint32_t kItems>
+struct ItemList {
+  Item item[kItems];
   uint32_t count;
-  Piece* out;
+  Item* out;
 };
 template <typename List>
-__global__ void write_pieces(const __grid_constant__ List list) {
-  const auto* const from = reinterpret_cast<const uint64_t*>(list.piece);
-  auto* const to = reinterpret_cast<uint64_t*>(list.out);
-  constexpr uint32_t kWords = sizeof(Piece) / sizeof(uint64_t);
-  for (uint32_t k = threadIdx.x; k < list.count * kWords; k += blockDim.x) to[k] = from[k];
+__global__ void write_items_kernel(const __grid_constant__ List list) {
+  for (uint32_t k = threadIdx.x; k < list.count; k += blockDim.x) list.out[k] = list.item[k];
 }
 
-/** Pieces as they are numbered: `piece_of(k)` gives the k-th, without its end. */
-template <typename Stage, typename PieceOf>
-class PieceCounter {
- public:
-  PieceCounter(const Stage& stage, PieceOf piece_of) : stage_(stage), piece_of_(piece_of) {}
+inline constexpr uint32_t kArgumentBytes = 32764;  ///< of a kernel: CUDA 12.1, driver 530
 
-  Piece next() {
-    Piece piece = piece_of_(number_++);
-    stage_.set(piece);
-    total_ += stage_.iterations();
-    piece.end = total_;
-    return piece;
-  }
-  uint32_t total() const { return total_; }
-
- private:
-  Stage stage_;
-  PieceOf piece_of_;
-  size_t number_ = 0;
-  uint32_t total_ = 0;
-};
-
-/** Whether a table has other pieces than those of `counted`; notes that it gets them. */
-template <typename Counter>
-bool note_pieces(Counter counted, size_t count, void* written) {
-  if (written == nullptr) return true;
-  bool differs = false;
-  auto* known = static_cast<unsigned char*>(written);
-  for (size_t k = 0; k < count; ++k, known += sizeof(Piece)) {
-    const Piece piece = counted.next();
-    if (memcmp(known, &piece, sizeof piece) == 0) continue;
-    memcpy(known, &piece, sizeof piece);
-    differs = true;
-  }
-  return differs;
-}
-
-/** As many at a time as are arguments of a kernel. */
-template <typename Counter>
-StageError write_table(const Launcher& launcher, Counter counted, size_t count, void* table) {
-  PieceList list;
+/** Writes item_of(0) and so on to memory of the device. */
+template <typename Item, uint32_t kItems = (kArgumentBytes - 16) / sizeof(Item), typename ItemOf>
+StageError write_items(const Launcher& launcher, size_t count, Item* out, ItemOf item_of) {
+  ItemList<Item, kItems> list;
   for (size_t first = 0; first < count; first += list.count) {
     const size_t left = count - first;
-    list.count = left < list.kPieces ? static_cast<uint32_t>(left) : list.kPieces;
-    list.out = static_cast<Piece*>(table) + first;
-    for (uint32_t k = 0; k < list.count; ++k) list.piece[k] = counted.next();
-    const StageError error = launcher.launch(write_pieces<PieceList>, 1, kBlockThreads, list);
+    list.count = left < kItems ? static_cast<uint32_t>(left) : kItems;
+    list.out = out + first;
+    for (uint32_t k = 0; k < list.count; ++k) list.item[k] = item_of(first + k);
+    const StageError error = launcher.launch(write_items_kernel<ItemList<Item, kItems>>, 1,
+                                             kBlockThreads, list);
     if (failed(error)) return error;
   }
   return {};
 }
 
-/** Fills `pieces`; what does not fit there is brought to the table, if that has other pieces. */
+/** Fills `pieces`, whose k-th is piece_of(k). What does not fit there is brought to the table, if
+ *  that has other pieces. */
 template <typename Stage, typename PieceOf>
 StageError list_pieces(const Launcher& launcher, size_t count, const BatchTable& table,
                        PieceOf piece_of, Pieces<Stage>* pieces) {
-  PieceCounter<Stage, PieceOf> counted(pieces->stage, piece_of);
-  StageError error;
-  if (count > kBatchArgumentsMax) {
-    pieces->table = static_cast<Piece*>(table.on_device);
-    if (note_pieces(counted, count, table.written)) {
-      error = write_table(launcher, counted, count, table.on_device);
-    }
-  }
+  const bool fit = count <= kBatchArgumentsMax;
+  std::vector<Piece> beyond(fit ? 0 : count);
+  Piece* const listed = fit ? pieces->argument : beyond.data();
+  Stage stage = pieces->stage;
   for (size_t k = 0; k < count; ++k) {
-    const Piece piece = counted.next();
-    if (count <= kBatchArgumentsMax) pieces->argument[k] = piece;
+    listed[k] = piece_of(k);
+    stage.set(listed[k]);
+    pieces->iteration_count += stage.iterations();
+    listed[k].end = pieces->iteration_count;
   }
   pieces->piece_count = static_cast<uint32_t>(count);
-  pieces->iteration_count = counted.total();
-  return error;
+  if (fit) return {};
+  auto* const on_device = static_cast<Piece*>(table.on_device);
+  pieces->table = on_device;
+  if (table.written != nullptr) {
+    if (memcmp(table.written, listed, count * sizeof(Piece)) == 0) return {};
+    memcpy(table.written, listed, count * sizeof(Piece));
+  }
+  return write_items(launcher, count, on_device, [&](size_t k) { return listed[k]; });
 }
 
-/** Calls of one stage that become one launch, and the piece that each is. */
+/** Calls of one stage that become one launch. */
 template <typename Args>
 struct StageCalls {
   const Args* args;
   size_t count;
   BatchTable table;
-  Piece (*piece_of)(const Args& args);
 
   const Args& first() const { return args[0]; }
 
   /** A kernel whose first argument are the pieces. Without a table, as many at a time as are
    *  arguments. */
-  template <typename Stage, typename... Others>
-  StageError run(const Launcher& launcher, void (*kernel)(Pieces<Stage>, Others...),
-                 const std::type_identity_t<Stage>& stage,
-                 const std::type_identity_t<Others>&... others) const {
+  template <auto kKernel, typename Stage, typename... Others>
+  StageError run(const Launcher& launcher, const Stage& stage, const Others&... others) const {
     const size_t most = table.on_device == nullptr ? kBatchArgumentsMax : count;
     for (size_t done = 0; done < count; done += most) {
       const size_t left = count - done;
@@ -211,18 +218,14 @@ struct StageCalls {
       StageError error = list_pieces(
           launcher, left < most ? left : most, table,
           [&](size_t number) { return piece_of(args[done + number]); }, &pieces);
-      if (!failed(error)) error = launcher.run(kernel, pieces.iteration_count, pieces, others...);
+      if (!failed(error)) {
+        error = launcher.run<kKernel>(pieces.iteration_count, pieces, others...);
+      }
       if (failed(error)) return error;
     }
     return {};
   }
 };
-
-/** The buffer of a view that is there. */
-inline const void* place_of(const NormView& view) {
-  if (view.one != nullptr) return view.one;
-  return view.blocks != nullptr ? static_cast<const void*>(view.blocks) : view.numbers;
-}
 
 }  // namespace gq::cuda
 

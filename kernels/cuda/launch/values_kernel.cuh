@@ -185,9 +185,10 @@ inline KeyedStream shared_stream(const RandomSite& site, Draw draw) {
 template <bool kBack, typename Stage, typename Args>
 StageError run_value_stage(const Launcher& launcher, const StageCalls<Args>& calls,
                            const Stage& stage) {
-  if (!stage.is_rotated) return calls.run(launcher, values_kernel<Stage>, stage, launcher.gate());
+  const Gate& gate = launcher.gate();
+  if (!stage.is_rotated) return calls.template run<values_kernel<Stage>>(launcher, stage, gate);
   const KeyedStream signs = shared_stream(calls.first().random, Draw::signs);
-  return calls.run(launcher, rotated_values_kernel<Stage, kBack>, stage, signs, launcher.gate());
+  return calls.template run<rotated_values_kernel<Stage, kBack>>(launcher, stage, signs, gate);
 }
 
 }  // namespace gq::cuda

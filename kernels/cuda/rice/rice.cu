@@ -178,22 +178,10 @@ struct DequantizeRice : RiceStage {
   }
 };
 
-Piece piece_of_rice(const QuantizeArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.values, nullptr, args.words};
-}
-Piece piece_of_rice(const ReduceManyArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.words,
-          nullptr,                args.out_words,         args.sums};
-}
-Piece piece_of_rice(const DequantizeArgs& args) {
-  return {args.range.first_value, args.range.value_count, args.values, nullptr,
-          const_cast<uint32_t*>(args.words)};
-}
-
 template <typename Stage, typename Args>
 StageError run(const Args* args, size_t count, const BatchTable& table, const Gate& gate = {}) {
-  const StageCalls<Args> calls{args, count, table, piece_of_rice};
-  return calls.run(Launcher(args->stream, gate), groups_kernel<Stage>, Stage(*args), gate);
+  const StageCalls<Args> calls{args, count, table};
+  return calls.template run<groups_kernel<Stage>>(Launcher(args->stream, gate), Stage(*args), gate);
 }
 
 }  // namespace

@@ -305,7 +305,7 @@ StageError add_entries(const Launcher& launcher, const AddSparseArgs& args) {
   StageError error = stage.constant ? StageError() : place_entries(launcher, all);
   const auto tiles = static_cast<uint32_t>(all.buffers.tiles);
   if (!failed(error)) {
-    error = launcher.run(add_tiles_kernel<Sums>, tiles, stage, launcher.gate());
+    error = launcher.run<add_tiles_kernel<Sums>>(tiles, stage, launcher.gate());
   }
   if (failed(error) || stage.constant) return error;
   const auto blocks = static_cast<uint32_t>(pieces_of(all.buffers.ranks, kBlockThreads));

@@ -242,7 +242,7 @@ template <uint32_t kBits, typename Args>
 StageError count_tiles(const Launcher& launcher, const Args& args) {
   const CodeTiles<kBits> stage(args.words, args.range, args.coding, args.workspace);
   const StageError error =
-      launcher.run(count_tiles_kernel<CodeTiles<kBits>>, stage.iterations(), stage);
+      launcher.run<count_tiles_kernel<CodeTiles<kBits>>>(stage.iterations(), stage);
   if (failed(error)) return error;
   const TilesInOrder rows{stage.tiles, stage.iterations(), args.skipped, args.entry_count};
   return launcher.launch(scan_rows_kernel<TilesInOrder>, 1, kBlockThreads, rows);
@@ -255,7 +255,7 @@ StageError select_entries(const Launcher& launcher, const SelectArgs& args) {
     if (failed(error)) return error;
   }
   const SelectTiles<kBits> stage(args);
-  return launcher.run(select_tiles_kernel<SelectTiles<kBits>>, stage.iterations(), stage);
+  return launcher.run<select_tiles_kernel<SelectTiles<kBits>>>(stage.iterations(), stage);
 }
 
 }  // namespace gq::cuda

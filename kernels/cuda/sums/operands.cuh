@@ -8,20 +8,13 @@
 
 namespace gq::cuda {
 
-inline uint32_t operand_count(const ReduceManyArgs& args) {
-  return args.weights != nullptr ? args.weight_count : args.coding.ranks;
-}
-
 /** The operands' words, one for each rank, as arguments of a kernel. */
 struct OperandList {
   const uint32_t* words[kOperandArgumentsMax];
 
-  static bool holds(const ReduceManyArgs& args) {
-    return args.operands != nullptr && operand_count(args) <= kOperandArgumentsMax;
-  }
   explicit OperandList(const ReduceManyArgs& args) {
     for (uint32_t k = 0; k < kOperandArgumentsMax; ++k) {
-      words[k] = holds(args) && k < operand_count(args) ? args.operands[k] : nullptr;
+      words[k] = are_arguments(args) && k < operand_count(args) ? args.operands[k] : nullptr;
     }
   }
   GQ_DEVICE static float weight_of(uint32_t) { return 1; }
@@ -65,7 +58,7 @@ struct Operands {
   bool vectors;  ///< those of the list are where vectors are if the first one is
 
   explicit Operands(const ReduceManyArgs& args)
-      : first(OperandList::holds(args) ? args.operands[0] : nullptr),
+      : first(are_arguments(args) ? args.operands[0] : nullptr),
         array(args.words),
         count(operand_count(args)),
         vectors(first != nullptr) {
@@ -130,7 +123,7 @@ struct Operands {
 
 /** Whether the operands of two pieces are as far from each other, so that both have one list. */
 inline bool share_list(const ReduceManyArgs& a, const ReduceManyArgs& b) {
-  if (!OperandList::holds(a)) return true;
+  if (!are_arguments(a)) return true;
   for (uint32_t k = 1; k < operand_count(a); ++k) {
     const auto apart = [k](const ReduceManyArgs& args) {
       return reinterpret_cast<uintptr_t>(args.operands[k]) -
