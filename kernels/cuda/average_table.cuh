@@ -25,11 +25,7 @@ struct AverageTable {
   }
 
   GQ_HD uint32_t at(uint32_t offset_bytes) const {
-#if defined(__CUDA_ARCH__)
     return *reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(row) + offset_bytes);
-#else
-    return row[offset_bytes / (4 * kBanks)][offset_bytes / 4 % kBanks];
-#endif
   }
 };
 

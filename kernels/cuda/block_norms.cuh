@@ -135,42 +135,76 @@ __global__ void __launch_bounds__(kBlockThreads, 2)
   });
 }
 
-/** By warps, for blocks that are no longer than what a warp loads at once: whole lines of memory,
- *  no barrier and no shared memory. */
+/** Whole lines of memory for a warp: each thread has some vectors in an iteration, and neighbouring
+ *  lanes have neighbouring ones. */
 template <typename Element>
-struct WarpNorms : StageDefaults {
+struct VectorStage : StageDefaults {
   static constexpr uint32_t kVectors = 4;  ///< that a thread has under way
   static constexpr uint32_t kElements = 16 / sizeof(Element);
   static constexpr uint32_t kStride = kWarpThreads * kElements;
   static constexpr uint32_t kWarpValues = kVectors * kStride;
   static constexpr uint32_t kIterationValues = kWarpValues * (kThreads / kWarpThreads);
-  static constexpr uint32_t kBlockMax = kWarpValues;
   const Element* values;
   uint64_t value_count;
-  BlockNormTarget target;
-  uint32_t shift;  ///< log2 of a block
   bool vectors;
-
-  explicit WarpNorms(const NormArgs& args) : target(args), shift(block_log2(args.block)) {
-    set(piece_of(args));
-  }
 
   GQ_HD void set(const Piece& piece) {
     values = static_cast<const Element*>(piece.values);
     value_count = piece.value_count;
     vectors = is_aligned(values, 16);
-    target.set(piece.words);
   }
   uint32_t iterations() const {
     return static_cast<uint32_t>((value_count + kIterationValues - 1) / kIterationValues);
   }
 
+  GQ_DEVICE static uint64_t first_of(uint32_t iteration) {
+    return uint64_t{iteration} * kIterationValues + threadIdx.x / kWarpThreads * kWarpValues +
+           threadIdx.x % kWarpThreads * kElements;
+  }
+  /** The largest of each vector; beyond the end 0. */
+  GQ_DEVICE void load(uint64_t first, uint32_t (&largest)[kVectors]) const {
+    GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) largest[k] = 0;
+    if (vectors && first + (kVectors - 1) * kStride + kElements <= value_count) {
+      Vector<4> vector[kVectors];
+      GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
+        vector[k] = load_vector<4>(values + first + k * kStride);
+      }
+      GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
+        keep_largest_in<Element>(vector[k], largest[k]);
+      }
+      return;
+    }
+    GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
+      GQ_UNROLL for (uint32_t e = 0; e < kElements; ++e) {
+        const uint64_t number = first + k * kStride + e;
+        if (number < value_count) keep_largest(widened(values[number]), largest[k]);
+      }
+    }
+  }
+};
+
+/** By warps, for blocks that are no longer than what a warp loads at once: no barrier and no shared
+ *  memory. */
+template <typename Element>
+struct WarpNorms : VectorStage<Element> {
+  using Base = VectorStage<Element>;
+  using Base::kElements, Base::kStride, Base::kVectors;
+  static constexpr uint32_t kBlockMax = Base::kWarpValues;
+  BlockNormTarget target;
+  uint32_t shift;  ///< log2 of a block
+
+  explicit WarpNorms(const NormArgs& args) : target(args), shift(block_log2(args.block)) {}
+
+  GQ_HD void set(const Piece& piece) {
+    Base::set(piece);
+    target.set(piece.words);
+  }
+
   GQ_DEVICE void run(uint32_t iteration) const {
     const uint32_t lane = threadIdx.x % kWarpThreads;
-    const uint64_t first = uint64_t{iteration} * kIterationValues +
-                           threadIdx.x / kWarpThreads * kWarpValues + lane * kElements;
+    const uint64_t first = this->first_of(iteration);
     uint32_t largest[kVectors];
-    load(first, largest);
+    this->load(first, largest);
     const uint32_t lanes = (1u << shift) / kElements;  // of a block, a power of two
     if (lanes <= kWarpThreads) {
       GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
@@ -183,28 +217,6 @@ struct WarpNorms : StageDefaults {
   }
 
  private:
-  /** Beyond the end 0. */
-  GQ_DEVICE void load(uint64_t first, uint32_t (&largest)[kVectors]) const {
-    if (vectors && first + (kVectors - 1) * kStride + kElements <= value_count) {
-      Vector<4> vector[kVectors];
-      GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
-        vector[k] = load_vector<4>(values + first + k * kStride);
-      }
-      GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
-        largest[k] = 0;
-        keep_largest_in<Element>(vector[k], largest[k]);
-      }
-      return;
-    }
-    GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
-      largest[k] = 0;
-      GQ_UNROLL for (uint32_t e = 0; e < kElements; ++e) {
-        const uint64_t number = first + k * kStride + e;
-        if (number < value_count) keep_largest(widened(values[number]), largest[k]);
-      }
-    }
-  }
-
   /** Blocks of `rows` vectors of each thread: 2, or all 4. */
   GQ_DEVICE void store_long(uint64_t first, uint32_t lane, uint32_t rows,
                             const uint32_t (&largest)[kVectors]) const {
@@ -218,7 +230,7 @@ struct WarpNorms : StageDefaults {
 
   /** Of the block that begins with this value. */
   GQ_DEVICE void store(uint64_t first, uint32_t peak) const {
-    if (first < value_count) target.store(first >> shift, peak);
+    if (first < this->value_count) target.store(first >> shift, peak);
   }
 };
 

@@ -48,65 +48,26 @@ struct LargestResult {
   }
 };
 
-/** A maximum has no order, so that neighbouring threads take neighbouring vectors. Elements before
- *  the first aligned vector and behind the last one are left to the last iteration. */
 template <typename Element>
-struct Largest : StageDefaults {
-  static constexpr uint32_t kVectors = 4;  ///< that a thread has under way
-  static constexpr uint32_t kIterationVectors = kVectors * kThreads;
-  static constexpr uint32_t kElements = 16 / sizeof(Element);
-  const Element* values;
-  uint64_t value_count;
-  uint64_t head;
-  uint64_t vector_count;
+struct Largest : VectorStage<Element> {
+  using Base = VectorStage<Element>;
   LargestResult result;
 
   explicit Largest(const NormArgs& args) {
     result.running = args.running;
     set(piece_of(args));
-    result.iterations_in_all = iterations();
+    result.iterations_in_all = this->iterations();
   }
 
   GQ_HD void set(const Piece& piece) {
-    values = static_cast<const Element*>(piece.values);
-    value_count = piece.value_count;
-    const uint64_t beyond = reinterpret_cast<uintptr_t>(values) % 16;
-    const uint64_t missing = beyond == 0 ? 0 : (16 - beyond) / sizeof(Element);
-    head = missing < value_count ? missing : value_count;
-    vector_count = (value_count - head) / kElements;
+    Base::set(piece);
     result.out = static_cast<uint32_t*>(piece.words);
-  }
-  GQ_HD uint32_t iterations() const {
-    return static_cast<uint32_t>(vector_count / kIterationVectors) + 1;
   }
 
   GQ_DEVICE void take(uint32_t iteration, uint32_t& largest) const {
-    if (uint64_t{iteration + 1} * kIterationVectors <= vector_count) {
-      return take_full(iteration, largest);
-    }
-    for (uint64_t number = uint64_t{iteration} * kIterationVectors + threadIdx.x;
-         number < vector_count; number += kThreads) {
-      keep_largest_in<Element>(load_vector<4>(values + head + number * kElements), largest);
-    }
-    if (iteration == iterations() - 1) take_scraps(largest);
-  }
-
-  /** An iteration in which every thread has all its vectors. */
-  GQ_DEVICE void take_full(uint32_t iteration, uint32_t& largest) const {
-    const uint64_t first = uint64_t{iteration} * kIterationVectors + threadIdx.x;
-    const Element* const from = values + head + first * kElements;
-    Vector<4> vector[kVectors];
-    GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) {
-      vector[k] = load_vector<4>(from + k * kThreads * kElements);
-    }
-    GQ_UNROLL for (uint32_t k = 0; k < kVectors; ++k) keep_largest_in<Element>(vector[k], largest);
-  }
-
- private:
-  GQ_DEVICE void take_scraps(uint32_t& largest) const {
-    const uint64_t behind = head + vector_count * kElements;
-    const uint64_t e = threadIdx.x < head ? threadIdx.x : behind + threadIdx.x - head;
-    if (e < value_count) keep_largest(widened(values[e]), largest);
+    uint32_t here[Base::kVectors];
+    this->load(this->first_of(iteration), here);
+    GQ_UNROLL for (uint32_t k = 0; k < Base::kVectors; ++k) largest = max(largest, here[k]);
   }
 };
 

@@ -21,6 +21,8 @@ struct MergeDefaults : StageDefaults {
 
   /** All threads of the block come here. */
   GQ_DEVICE Own begin(Shared&) const { return {}; }
+  /** Random words of a thread's vector in an iteration. */
+  GQ_DEVICE Nothing draw(const Own&, uint32_t) const { return {}; }
 };
 
 /** Threads take neighbouring vectors of words. Cleared lanes behind the last value stay clear under
@@ -77,7 +79,7 @@ struct Reduce {
       to[k] = load_vector<kMergeWords>(b_first + k * kThreads * kMergeWords);
     }
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      merge.merge(from[k].word, to[k].word, iteration, own.merge, shared);
+      merge.merge(from[k].word, to[k].word, merge.draw(own.merge, iteration), shared);
       store_vector(b_first + k * kThreads * kMergeWords, to[k]);
     }
   }
@@ -92,7 +94,7 @@ struct Reduce {
       from[w] = first + w < word_count ? a[first + w] : 0;
       to[w] = first + w < word_count ? b[first + w] : 0;
     }
-    merge.merge(from, to, iteration, own.merge, shared);
+    merge.merge(from, to, merge.draw(own.merge, iteration), shared);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if (first + w < word_count) b[first + w] = to[w];
     }
@@ -113,7 +115,7 @@ using MergedWords = uint32_t[kMergeWords];
 struct AddWords : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t, Nothing, Nothing) const {
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, Nothing, Nothing) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) b[w] += a[w];
   }
 };
@@ -121,59 +123,47 @@ struct AddWords : MergeDefaults {
 struct AddFloats : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t, Nothing, Nothing) const {
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, Nothing, Nothing) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       b[w] = float_bits(canonical(float_from_bits(a[w]) + float_from_bits(b[w])));
     }
   }
 };
 
-/** The random words of a reduction: one for four values. */
-struct ReduceWords {
-  KeyedStream stream;
-  uint64_t first_group;
-
-  explicit ReduceWords(const ReduceArgs& args)
-      : stream(own_stream(args.random, Draw::reduce)),
-        first_group(args.range.first_value / kGroupValues) {}
-
+/** Merges that draw random words, one for four values, for one vector of a thread in an iteration.
+ */
+template <uint32_t kBits>
+struct RandomMerge : MergeDefaults {
+  static constexpr uint32_t kRepeats = 1;
+  static constexpr uint32_t kGroups = kMergeWords * 32 / kBits / kGroupValues;  ///< 1 or 2
   /** The stream without its keys as it is in all iterations of a kernel, and a thread's first
    *  group. */
   struct Own {
     RandomStream stream;
     uint64_t group;
   };
+  struct Random {
+    PhiloxBlock block[kGroups];
+  };
+  KeyedStream stream;
+  uint64_t first_group;
 
-  template <uint32_t kGroups>
-  GQ_DEVICE Own begin() const {
+  explicit RandomMerge(const ReduceArgs& args)
+      : stream(own_stream(args.random, Draw::reduce)),
+        first_group(args.range.first_value / kGroupValues) {}
+
+  GQ_DEVICE Own begin(Nothing) const {
     return {{stream.k0, stream.k1, c1_of(stream), c2_of(stream), stream.c3, nullptr},
             kept(first_group + uint64_t{threadIdx.x} * kGroups)};
   }
-
-  /** Of a thread's vector in an iteration, of which it has one. */
-  template <uint32_t kGroups>
-  GQ_DEVICE void fill(const Own& own, uint32_t iteration, PhiloxBlock (&block)[kGroups]) const {
+  GQ_DEVICE Random draw(const Own& own, uint32_t iteration) const {
     const uint64_t first = own.group + uint64_t{iteration} * (kBlockThreads * kGroups);
+    Random random;
     GQ_UNROLL for (uint32_t k = 0; k < kGroups; ++k) {
-      block[k] = gq::random_group(own.stream, first | k, stream);  // first: a multiple of kGroups
+      random.block[k] = gq::random_group(own.stream, first | k, stream);  // a multiple of kGroups
     }
+    return random;
   }
-};
-
-/** Groups of random words that a vector of codes needs: 1 or 2. */
-template <uint32_t kBits>
-inline constexpr uint32_t kMergeGroups = kMergeWords * 32 / kBits / kGroupValues;
-
-/** Merges that draw random words, for one vector of a thread in an iteration. */
-template <uint32_t kBits>
-struct RandomMerge : MergeDefaults {
-  static constexpr uint32_t kRepeats = 1;
-  using Own = ReduceWords::Own;
-  ReduceWords random;
-
-  explicit RandomMerge(const ReduceArgs& args) : random(args) {}
-
-  GQ_DEVICE Own begin(Nothing) const { return random.begin<kMergeGroups<kBits>>(); }
 };
 
 /** Linear levels, averages of equal weights: a word's lanes at once. */
@@ -181,15 +171,13 @@ template <uint32_t kBits>
 struct AverageEqual : RandomMerge<kBits> {
   using RandomMerge<kBits>::RandomMerge;
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t iteration,
-                       const ReduceWords::Own& own, Nothing) const {
-    PhiloxBlock block[kMergeGroups<kBits>];
-    this->random.fill(own, iteration, block);
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b,
+                       const typename RandomMerge<kBits>::Random& random, Nothing) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
       if constexpr (kBits == 8) {
-        b[w] = linear_average_equal8(a[w], b[w], block[0].word[w]);
+        b[w] = linear_average_equal8(a[w], b[w], random.block[0].word[w]);
       } else {
-        const uint32_t* const words = block[w / 2].word + w % 2 * 2;
+        const uint32_t* const words = random.block[w / 2].word + w % 2 * 2;
         b[w] = linear_average_equal4(a[w], b[w], words[0], words[1]);
       }
     }
@@ -198,14 +186,14 @@ struct AverageEqual : RandomMerge<kBits> {
 
 /** Calls `merge(lane_a, lane_b, R)` for each lane of a vector. */
 template <uint32_t kBits, typename Merge>
-GQ_DEVICE void merge_lanes(const PhiloxBlock (&block)[kMergeGroups<kBits>], const MergedWords& a,
+GQ_DEVICE void merge_lanes(const typename RandomMerge<kBits>::Random& random, const MergedWords& a,
                            MergedWords& b, Merge merge) {
   constexpr uint32_t kPerWord = codes_per_word(kBits);
   GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
     uint32_t merged = 0;
     GQ_UNROLL for (uint32_t e = 0; e < kPerWord; ++e) {
       const uint32_t number = (w * kPerWord + e) / kWordValues;
-      const uint32_t bits = value_bits(block[number / 4].word[number % 4], e);
+      const uint32_t bits = value_bits(random.block[number / 4].word[number % 4], e);
       merged |= placed<kBits>(merge(lane<kBits>(a[w], e), lane<kBits>(b[w], e), bits), e);
     }
     b[w] = merged;
@@ -221,11 +209,9 @@ struct AverageWeighted : RandomMerge<kBits> {
   explicit AverageWeighted(const ReduceArgs& args)
       : RandomMerge<kBits>(args), average(average_of(args.weight_a, args.weight_b)) {}
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t iteration,
-                       const ReduceWords::Own& own, Nothing) const {
-    PhiloxBlock block[kMergeGroups<kBits>];
-    this->random.fill(own, iteration, block);
-    merge_lanes<kBits>(block, a, b, [&](uint32_t a, uint32_t b, uint32_t bits) {
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b,
+                       const typename RandomMerge<kBits>::Random& random, Nothing) const {
+    merge_lanes<kBits>(random, a, b, [&](uint32_t a, uint32_t b, uint32_t bits) {
       return linear_average(a, b, average, bits);
     });
   }
@@ -234,12 +220,10 @@ struct AverageWeighted : RandomMerge<kBits> {
 struct SumExponentials : RandomMerge<8> {
   using RandomMerge::RandomMerge;
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t iteration,
-                       const ReduceWords::Own& own, Nothing) const {
-    PhiloxBlock block[kMergeGroups<8>];
-    random.fill(own, iteration, block);
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, const Random& random,
+                       Nothing) const {
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
-      b[w] = exponential_sum_word(a[w], b[w], block[0].word[w]);
+      b[w] = exponential_sum_word(a[w], b[w], random.block[0].word[w]);
     }
   }
 };
@@ -260,12 +244,10 @@ struct AverageExponentials : RandomMerge<4> {
     return RandomMerge::begin({});
   }
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, uint32_t iteration, const Own& own,
+  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, const Random& random,
                        const Shared& shared) const {
-    PhiloxBlock block[kMergeGroups<4>];
-    random.fill(own, iteration, block);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
-      const uint32_t* const words = block[w / 2].word + w % 2 * 2;
+      const uint32_t* const words = random.block[w / 2].word + w % 2 * 2;
       const AveragePlaces places(a[w], b[w], threadIdx.x);
       const auto entry = [&](uint32_t e) { return shared.at(places.offset_bytes(e)); };
       b[w] = kShort ? short_average_word(words[0], words[1], entry)

@@ -23,21 +23,26 @@ constexpr BatchStages kBatches = {
     cuda::write_segments,
 };
 
-StageError norm(const NormArgs& args) { return kBatches.norm(&args, 1, {}); }
-StageError merge_norms(const MergeNormsArgs& args) { return kBatches.merge_norms(&args, 1); }
-StageError quantize(const QuantizeArgs& args) { return kBatches.quantize(&args, 1, {}); }
-StageError reduce_many(const ReduceManyArgs& args) {
-  return kBatches.reduce_many(&args, 1, {});
+template <auto kStage, typename Args>
+StageError one(const Args& args) {
+  return (kBatches.*kStage)(&args, 1, {});
 }
-StageError dequantize(const DequantizeArgs& args) { return kBatches.dequantize(&args, 1, {}); }
+StageError merge_norms(const MergeNormsArgs& args) { return kBatches.merge_norms(&args, 1); }
 
 }  // namespace
 
 const Stages& cuda_stages() {
   static constexpr Stages kStages = {
-      "cuda",      norm,        merge_norms,         quantize,
-      cuda::reduce, reduce_many, dequantize,          cuda::count_entries,
-      cuda::select, cuda::add_sparse,
+      "cuda",
+      one<&BatchStages::norm>,
+      merge_norms,
+      one<&BatchStages::quantize>,
+      cuda::reduce,
+      one<&BatchStages::reduce_many>,
+      one<&BatchStages::dequantize>,
+      cuda::count_entries,
+      cuda::select,
+      cuda::add_sparse,
   };
   return kStages;
 }

@@ -44,26 +44,65 @@ GQ_DEVICE uint32_t segment_of(const SegmentPlace* segments, uint32_t count, uint
   return low;
 }
 
-/** A piece is whole groups. */
-struct GroupStage : StageDefaults {
-  /** So many fill a device. */
-  static constexpr uint32_t kUnitsAtLeast = 1024;
+/** Values of a call, or of one tensor in it, in a buffer. */
+struct GroupBuffer {
+  const void* values;
+  uint64_t first_value;  ///< in the call
+  uint64_t value_count;
+};
+
+/** A piece that is whole groups. */
+struct GroupedRange : StageDefaults {
   Groups groups;
-  uint32_t mean_half_bits;
   const SegmentPlace* segments;
   uint32_t segment_count;
-  uint32_t unit_blocks;  ///< of a group, that an iteration takes
-  bool by_value;  ///< norms and scales are numbers, and all of blocks is in the order of values
   uint64_t first_value = 0, value_count = 0;
   const void* values = nullptr;
+
+  explicit GroupedRange(const GroupedValues& grouped)
+      : groups(grouped.groups),
+        segments(grouped.segments),
+        segment_count(grouped.segment_count) {}
+
+  GQ_HD void set(const Piece& piece) {
+    first_value = piece.first_value;
+    value_count = piece.value_count;
+    values = piece.values;
+  }
+  uint32_t group_count() const {
+    return static_cast<uint32_t>(divided_up(value_count, groups.group_values));
+  }
+  /** Values of the call, or of the slice, are below it. */
+  GQ_DEVICE uint64_t end() const {
+    return groups.interleaved ? groups.value_count : first_value + value_count;
+  }
+
+  /** Of a value of the call. */
+  template <typename Memory>
+  GQ_DEVICE GroupBuffer buffer_of(uint64_t value, Memory SegmentPlace::*memory) const {
+    if (segments == nullptr) {
+      const uint64_t first = groups.interleaved ? 0 : first_value;
+      return {values, first, end() - first};
+    }
+    const SegmentPlace& segment = segments[segment_of(segments, segment_count, value)];
+    assume_global(segment.*memory);
+    return {segment.*memory, segment.first_value, segment.value_count};
+  }
+};
+
+/** The stages of adaptive widths. */
+struct GroupStage : GroupedRange {
+  /** So many fill a device. */
+  static constexpr uint32_t kUnitsAtLeast = 1024;
+  uint32_t mean_half_bits;
+  uint32_t unit_blocks;  ///< of a group, that an iteration takes
+  bool by_value;  ///< norms and scales are numbers, and all of blocks is in the order of values
 
   /** Iterations are shorter than groups where these are too few for a device. */
   GroupStage(const GroupedValues& grouped, uint32_t mean_half_bits, const NormView& norms,
              uint64_t values_in_all)
-      : groups(grouped.groups),
+      : GroupedRange(grouped),
         mean_half_bits(mean_half_bits),
-        segments(grouped.segments),
-        segment_count(grouped.segment_count),
         unit_blocks(kGroupBlocks),
         by_value(norms.numbers != nullptr) {
     const uint64_t group_count = values_in_all / groups.group_values + 1;
@@ -73,19 +112,11 @@ struct GroupStage : StageDefaults {
     }
   }
 
-  GQ_HD void set(const Piece& piece) {
-    first_value = piece.first_value;
-    value_count = piece.value_count;
-    values = piece.values;
-  }
-
   GQ_HD uint32_t blocks_of_group() const { return groups.group_values / kAdaptiveBlock; }
   GQ_HD uint32_t units_of_group() const {
     return static_cast<uint32_t>(divided_up(blocks_of_group(), unit_blocks));
   }
-  uint32_t iterations() const {
-    return static_cast<uint32_t>(divided_up(value_count, groups.group_values)) * units_of_group();
-  }
+  uint32_t iterations() const { return group_count() * units_of_group(); }
 
   GQ_DEVICE GroupUnit unit(uint32_t iteration) const {
     const uint32_t units = units_of_group(), here = iteration / units;
@@ -110,15 +141,9 @@ struct GroupStage : StageDefaults {
                                  Memory SegmentPlace::*memory) const {
     const uint64_t value = value_of(unit, block);
     const bool warp_has_blocks = (block | (kWarpThreads / kSharers - 1)) < unit.end_block;
-    if (segments == nullptr) {
-      const uint64_t first = groups.interleaved ? 0 : first_value;
-      return {values, first, in_buffer(value - first, end() - first, warp_has_blocks)};
-    }
-    const SegmentPlace& segment = segments[segment_of(segments, segment_count, value)];
-    const uint64_t offset = value - segment.first_value;
-    assume_global(segment.*memory);
-    return {segment.*memory, segment.first_value,
-            in_buffer(offset, segment.value_count, warp_has_blocks)};
+    const GroupBuffer buffer = buffer_of(value, memory);
+    return {buffer.values, buffer.first_value,
+            in_buffer(value - buffer.first_value, buffer.value_count, warp_has_blocks)};
   }
 
   /** Where norms, scales and widths have a block of the group. */
@@ -147,10 +172,6 @@ struct GroupStage : StageDefaults {
   GQ_DEVICE static Place in_buffer(uint64_t offset, uint64_t total, bool warp_has_blocks) {
     const uint32_t count = count_here(offset, total);
     return {offset, count, count, offset, 0, warp_has_blocks && is_full_warp(offset, total)};
-  }
-  /** Values of the call, or of the slice, are below it. */
-  GQ_DEVICE uint64_t end() const {
-    return groups.interleaved ? groups.value_count : first_value + value_count;
   }
 };
 

@@ -40,7 +40,7 @@ struct QuantizeRice : RiceStage {
         dtype(args.dtype) {}
 
   GQ_HD void set(const Piece& piece) {
-    RiceStage::set(piece);
+    GroupedRange::set(piece);
     words = static_cast<uint32_t*>(piece.words);
   }
 
@@ -81,7 +81,7 @@ struct ReduceRice : RiceStage {
         ranks(args.coding.ranks) {}
 
   GQ_HD void set(const Piece& piece) {
-    RiceStage::set(piece);
+    GroupedRange::set(piece);
     operands = static_cast<const uint32_t* const*>(piece.values);
     words = static_cast<uint32_t*>(piece.words);
     sums = static_cast<float*>(piece.scales);
@@ -135,7 +135,7 @@ struct DequantizeRice : RiceStage {
         divisor(args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f) {}
 
   GQ_HD void set(const Piece& piece) {
-    RiceStage::set(piece);
+    GroupedRange::set(piece);
     words = static_cast<const uint32_t*>(piece.words);
   }
 

@@ -3,6 +3,8 @@
 #ifndef GQ_KERNELS_CUDA_RICE_RICE_STAGE_CUH
 #define GQ_KERNELS_CUDA_RICE_RICE_STAGE_CUH
 
+#include <cub/warp/warp_scan.cuh>
+
 #include "kernels/codec/rice.h"
 #include "kernels/cuda/adaptive/group_stage.cuh"
 
@@ -57,28 +59,11 @@ struct LaneValue {
   bool is_there;
 };
 
-/** A piece is whole groups. */
-struct RiceStage : StageDefaults {
+struct RiceStage : GroupedRange {
   static constexpr uint32_t kBlocksAtOnce = 2;
-  Groups groups;
-  const SegmentPlace* segments;
-  uint32_t segment_count;
-  uint64_t first_value = 0, value_count = 0;
-  const void* values = nullptr;
+  using GroupedRange::GroupedRange;
 
-  explicit RiceStage(const GroupedValues& grouped)
-      : groups(grouped.groups),
-        segments(grouped.segments),
-        segment_count(grouped.segment_count) {}
-
-  GQ_HD void set(const Piece& piece) {
-    first_value = piece.first_value;
-    value_count = piece.value_count;
-    values = piece.values;
-  }
-  uint32_t iterations() const {
-    return static_cast<uint32_t>(divided_up(value_count, groups.group_values));
-  }
+  uint32_t iterations() const { return group_count(); }
 
   GQ_DEVICE RiceGroup unit(uint32_t iteration) const {
     const uint64_t group = first_value / groups.group_values + iteration;
@@ -103,14 +88,9 @@ struct RiceStage : StageDefaults {
   GQ_DEVICE LaneValue lane_value(const RiceGroup& group, uint32_t cell,
                                  Memory SegmentPlace::*memory) const {
     const uint64_t value = group.value_of(cell);
-    const bool has_lane = group.has_lane(cell);
-    if (segments == nullptr) {
-      const uint64_t first = groups.interleaved ? 0 : first_value;
-      return {values, value - first + lane_here(), has_lane};
-    }
-    const SegmentPlace& segment = segments[segment_of(segments, segment_count, value)];
-    const uint64_t offset = value - segment.first_value + lane_here();
-    return {segment.*memory, offset, has_lane && offset < segment.value_count};
+    const GroupBuffer buffer = buffer_of(value, memory);
+    const uint64_t offset = value - buffer.first_value + lane_here();
+    return {buffer.values, offset, group.has_lane(cell) && offset < buffer.value_count};
   }
 };
 
@@ -132,11 +112,10 @@ struct RunWords {
 
 /** The sum of the lanes up to this one. */
 GQ_DEVICE uint32_t sum_of_lanes_up_to_here(uint32_t own) {
-  uint32_t sum = own;
-  GQ_UNROLL for (uint32_t by = 1; by < kWarpThreads; by *= 2) {
-    const uint32_t below = __shfl_up_sync(kAllLanes, sum, by);
-    if (lane_here() >= by) sum += below;
-  }
+  using Scan = cub::WarpScan<uint32_t>;
+  typename Scan::TempStorage none;  // lanes exchange registers
+  uint32_t sum;
+  Scan(none).InclusiveSum(own, sum);
   return sum;
 }
 

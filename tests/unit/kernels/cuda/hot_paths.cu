@@ -16,8 +16,10 @@ __device__ constexpr uint64_t kNoEnd = uint64_t{1} << 62;
 template <typename Element>
 __global__ void __launch_bounds__(kBlockThreads, 3)
     hot_largest(Largest<Element> stage, uint32_t end) {
+  stage.value_count = kNoEnd;
+  stage.vectors = true;
   uint32_t largest = 0;
-  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) stage.take_full(k, largest);
+  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) stage.take(k, largest);
   atomicMax(stage.result.out, largest);
 }
 
