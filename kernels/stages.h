@@ -311,7 +311,7 @@ struct Stages {
 };
 
 inline constexpr size_t kBatchArgumentsMax = 32;
-inline constexpr size_t kBatchPieceBytes = 56;
+inline constexpr size_t kBatchPieceBytes = 64;
 
 /** Where kernels read the pieces of a batch that has more of them than kBatchArgumentsMax:
  *  kBatchPieceBytes for each. */

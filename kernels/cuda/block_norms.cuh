@@ -36,25 +36,17 @@ GQ_DEVICE void keep_largest_in(const Vector<4>& vector, uint32_t& largest) {
   }
 }
 
-/** Where norms of blocks go: codes, or numbers. */
+/** Where norms of blocks go. */
 struct BlockNormTarget {
-  uint16_t* codes;
-  float* numbers;
+  void* out;
+  bool as_numbers;  ///< else codes
 
-  explicit BlockNormTarget(const NormArgs& args)
-      : codes(args.as_numbers ? nullptr : static_cast<uint16_t*>(args.out)),
-        numbers(args.as_numbers ? static_cast<float*>(args.out) : nullptr) {}
-
-  GQ_HD void set(void* out) {
-    if (codes != nullptr) codes = static_cast<uint16_t*>(out);
-    if (numbers != nullptr) numbers = static_cast<float*>(out);
-  }
   GQ_DEVICE void store(uint64_t block, uint32_t largest) const {
     const uint16_t code = norm_code(largest);
-    if (numbers != nullptr) {
-      numbers[block] = norm_from_code(code);
+    if (as_numbers) {
+      static_cast<float*>(out)[block] = norm_from_code(code);
     } else {
-      codes[block] = code;
+      static_cast<uint16_t*>(out)[block] = code;
     }
   }
 };
@@ -70,12 +62,12 @@ struct BlockNorms : ValueStage {
       : ValueStage(args.range, args.rotated),
         source(args.values, args.dtype),
         blocks(args.block),
-        target(args) {}
+        target{args.out, args.as_numbers} {}
 
   GQ_HD void set(const Piece& piece) {
     set_range(piece.first_value, piece.value_count);
     source.set(piece.values);
-    target.set(piece.words);
+    target.out = piece.words;
   }
   uint32_t iterations() const { return iterations_of(uint64_t{blocks.part_count} * kBlockValues); }
 
@@ -193,11 +185,12 @@ struct WarpNorms : VectorStage<Element> {
   BlockNormTarget target;
   uint32_t shift;  ///< log2 of a block
 
-  explicit WarpNorms(const NormArgs& args) : target(args), shift(block_log2(args.block)) {}
+  explicit WarpNorms(const NormArgs& args)
+      : target{args.out, args.as_numbers}, shift(block_log2(args.block)) {}
 
   GQ_HD void set(const Piece& piece) {
     Base::set(piece);
-    target.set(piece.words);
+    target.out = piece.words;
   }
 
   GQ_DEVICE void run(uint32_t iteration) const {

@@ -68,7 +68,6 @@ StageError reduce_many(const ReduceManyArgs* args, size_t count, const BatchTabl
     return {"reduce_many", 0, nullptr,
             "stages of devices weight exponential levels and means with scales alone"};
   }
-  if (const StageError error = check_scales_behind(args, count); failed(error)) return error;
   for (size_t first = 0, end = 0; first < count; first = end) {
     for (end = first + 1; end < count && share_list(args[first], args[end]);) ++end;
     const StageError error = run_all({args + first, end - first, table});

@@ -81,7 +81,7 @@ struct ReduceManyRescaled : WideSum<Add, Levels> {
   GQ_HD void set(const Piece& piece) {
     Sum::set(piece);
     if constexpr (Add::kOwnScales) {
-      this->add.scales_bytes = uint64_t{piece.scales_behind} * sizeof(uint16_t);
+      this->add.scales_bytes = piece.scales_bytes;
     } else {
       norms.set(piece.norms);
     }

@@ -93,13 +93,9 @@ class Rotation {
     }
     GQ_DEVICE void load(Values& value) const {
       GQ_UNROLL for (uint32_t n = 0; n < kThreadValues / kRun; ++n) {
-        if constexpr (kRun == 4) {
-          const Vector<4> vector = load_vector<4>(run(n));
-          GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
-            value[4 * n + k] = float_from_bits(vector.word[k]);
-          }
-        } else {
-          value[n] = *run(n);
+        const Vector<kRun> vector = load_vector<kRun>(run(n));
+        GQ_UNROLL for (uint32_t k = 0; k < kRun; ++k) {
+          value[kRun * n + k] = float_from_bits(vector.word[k]);
         }
       }
     }

@@ -2,12 +2,35 @@
 #include "kernels/cuda/adaptive/dequantize_groups.cuh"
 #include "kernels/cuda/adaptive/quantize_groups.cuh"
 #include "kernels/cuda/adaptive/reduce_groups.cuh"
-#include "kernels/cuda/adaptive/write_widths.cuh"
 #include "kernels/cuda/tables.h"
 
 namespace gq::cuda {
 
 namespace {
+
+/** As the C ABI shows them. */
+struct WriteWidths : GroupStage {
+  using Shared = GroupWidths::Shared;
+  const void* norms = nullptr;
+  uint8_t* out = nullptr;
+
+  WriteWidths(const WriteWidthsArgs& args, uint64_t values_in_all)
+      : GroupStage(*args.range.grouped, args.mean_half_bits, {nullptr, nullptr, args.norms},
+                   values_in_all) {}
+
+  GQ_HD void set(const Piece& piece) {
+    GroupStage::set(piece);
+    norms = piece.norms;
+    out = static_cast<uint8_t*>(piece.words);
+  }
+
+  GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
+    const GroupWidths widths(shared, code_of_thread(norms, unit), unit.plane_count);
+    const uint32_t block = unit.first_block + threadIdx.x;
+    if (block >= unit.end_block) return;
+    out[block_offset(unit, block)] = static_cast<uint8_t>(widths.width(block));
+  }
+};
 
 template <typename Stage, typename Args>
 StageError run(const Args* args, size_t count, const BatchTable& table, const Gate& gate = {}) {
@@ -28,8 +51,6 @@ StageError quantize_groups(const QuantizeArgs* args, size_t count, const BatchTa
 }
 StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
   if (args->operand_scales_bytes != 0) {
-    const StageError error = check_scales_behind(args, count);
-    if (failed(error)) return error;
     return run<ReduceGroups<AddScaledCodes>>(args, count, table);
   }
   if (args->weights != nullptr) {  // As without groups.

@@ -106,7 +106,7 @@ struct AddScaledCodes {
 
   GQ_HD void set(const Piece& piece) {
     operands = static_cast<const uint32_t* const*>(piece.values);
-    scales_bytes = uint64_t{piece.scales_behind} * sizeof(uint16_t);
+    scales_bytes = piece.scales_bytes;
   }
 
   GQ_DEVICE void add(const BlockPlace& place, float (&value)[kThreadValues]) const {

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#include <vector>
+#include <memory>
+#include <new>
 
 #include "kernels/cuda/launch/launch.cuh"
 #include "kernels/numbers.h"
@@ -20,8 +21,8 @@ struct Piece {
   const void* norms = nullptr;
   void* words = nullptr;         ///< codes; norm: its result
   void* scales = nullptr;        ///< of reduce_many, or its sums
-  uint32_t end = 0;              ///< iterations of all pieces up to this one
-  uint32_t scales_behind = 0;    ///< in units of 2 bytes: ReduceManyArgs::operand_scales_bytes
+  size_t scales_bytes = 0;       ///< ReduceManyArgs::operand_scales_bytes
+  uint64_t end = 0;              ///< iterations of all pieces up to this one; leaves no padding
 };
 static_assert(sizeof(Piece) == kBatchPieceBytes);
 
@@ -54,7 +55,7 @@ inline Piece piece_of(const ReduceManyArgs& args) {
           .norms = place_of(args.norms),
           .words = args.out_words,
           .scales = args.sums != nullptr ? static_cast<void*>(args.sums) : args.out_scales,
-          .scales_behind = static_cast<uint32_t>(args.operand_scales_bytes / sizeof(uint16_t))};
+          .scales_bytes = args.operand_scales_bytes};
 }
 inline Piece piece_of(const DequantizeArgs& args) {
   return {args.range.first_value, args.range.value_count, args.values, place_of(args.norms),
@@ -62,16 +63,6 @@ inline Piece piece_of(const DequantizeArgs& args) {
 }
 inline Piece piece_of(const WriteWidthsArgs& args) {
   return {args.range.first_value, args.range.value_count, nullptr, args.norms, args.widths};
-}
-
-/** Whether pieces have room for where the operands' scales are. */
-inline StageError check_scales_behind(const ReduceManyArgs* args, size_t count) {
-  constexpr size_t kEnd = sizeof(uint16_t) << 32;
-  for (size_t k = 0; k < count; ++k) {
-    if (args[k].operand_scales_bytes < kEnd) continue;
-    return {"reduce_many", 0, nullptr, "scales of an operand lie too far behind its words"};
-  }
-  return {};
 }
 
 /** A piece of a table, which no kernel writes meanwhile. */
@@ -101,7 +92,8 @@ struct Pieces {
   explicit Pieces(const Stage& stage) : stage(stage) {}
 
   GQ_DEVICE uint32_t end_of(uint32_t number) const {
-    return table != nullptr ? __ldg(&table[number].end) : argument[number].end;
+    return static_cast<uint32_t>(table != nullptr ? __ldg(&table[number].end)
+                                                  : argument[number].end);
   }
   /** The stage on one of the pieces. */
   GQ_DEVICE Stage on(uint32_t number) const {
@@ -178,8 +170,9 @@ template <typename Stage, typename PieceOf>
 StageError list_pieces(const Launcher& launcher, size_t count, const BatchTable& table,
                        PieceOf piece_of, Pieces<Stage>* pieces) {
   const bool fit = count <= kBatchArgumentsMax;
-  std::vector<Piece> beyond(fit ? 0 : count);
-  Piece* const listed = fit ? pieces->argument : beyond.data();
+  const std::unique_ptr<Piece[]> beyond(fit ? nullptr : new (std::nothrow) Piece[count]);
+  Piece* const listed = fit ? pieces->argument : beyond.get();
+  if (listed == nullptr) return {"a batch", 0, nullptr, "no memory for its pieces"};
   Stage stage = pieces->stage;
   for (size_t k = 0; k < count; ++k) {
     listed[k] = piece_of(k);

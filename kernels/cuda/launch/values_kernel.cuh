@@ -50,24 +50,19 @@ struct ValueStage : StageDefaults {
   }
 };
 
-/** A stage on a block's iterations. */
-template <typename Stage, typename Own>
-GQ_DEVICE void run_values(const Stage& stage, const Iterations& iterations, Own own) {
-  for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-    const Place place = stage.place(k);
-    if (place.code_count == 0) continue;
-    float value[kThreadValues];
-    stage.give(place, own, value);
-    stage.take(place, own, value);
-  }
-}
-
 template <typename Stage>
 __global__ void __launch_bounds__(Stage::kThreads, Stage::kBlocksAtOnce)
     values_kernel(const __grid_constant__ Pieces<Stage> pieces, const Gate gate) {
   if (!is_open(gate)) return;
   for_each_piece(pieces, [](const Stage& stage, const Iterations& iterations) {
-    run_values(stage, iterations, stage.begin());
+    auto own = stage.begin();
+    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
+      const Place place = stage.place(k);
+      if (place.code_count == 0) continue;
+      float value[kThreadValues];
+      stage.give(place, own, value);
+      stage.take(place, own, value);
+    }
   });
 }
 

@@ -71,8 +71,8 @@ TEST(Batch, FewPieces_BitsOfTheWhole) {
 
 TEST(Batch, TableOfPieces_BitsOfTheWhole) {
   for (const size_t pieces : {33, 64, 65, 200}) expect_bits_of_the_whole({pieces}, kPlace);
-  // More than one launch brings to the table, which is 584.
-  for (const size_t pieces : {585, 1200}) expect_bits_of_the_whole({pieces}, kLong);
+  // More than one launch brings to the table, which is 511.
+  for (const size_t pieces : {512, 1200}) expect_bits_of_the_whole({pieces}, kLong);
 }
 
 TEST(Batch, ManyPiecesWithoutATable_BitsOfTheWhole) {
@@ -81,7 +81,7 @@ TEST(Batch, ManyPiecesWithoutATable_BitsOfTheWhole) {
 
 TEST(Batch, TableThatIsKept_BitsOfTheWhole) {
   expect_bits_of_the_whole({.piece_count = 64, .keeps_table = true}, kPlace);
-  expect_bits_of_the_whole({.piece_count = 585, .keeps_table = true}, kLong);
+  expect_bits_of_the_whole({.piece_count = 512, .keeps_table = true}, kLong);
 }
 
 TEST(Batch, OperandsInMemory_BitsOfTheWhole) {
