@@ -46,6 +46,10 @@ struct alignas(256) FusedControl {
   uint64_t calls;
   uint64_t left;  ///< not 0: a kernel of this rank has left, and later ones do not begin
   uint32_t header[kAgreementWords];  ///< of the call at hand, for a sentence on what differs
+  /** Of a list in a format with one norm for each tensor: their largest magnitudes on this rank, in
+   *  calls of even and of odd numbers, and how many. Zeros before a call. */
+  uint32_t tensor_norms[2][kFusedSegmentsMax];
+  uint32_t norm_count[2];
 };
 
 /** What each rank has on its device. Places are those of the values of a whole call. */

@@ -45,7 +45,8 @@ void expect_same_bits(std::initializer_list<size_t> value_counts) {
 
 TEST(Fused, FewValues_SameBits) { expect_same_bits({1, 33, 4097}); }
 
-const std::vector<std::string> kListFormats = {"blocks-8", "paper-gl4,block=64,rescale=true"};
+const std::vector<std::string> kListFormats = {"blocks-8", "paper-gl8", "paper-ge4", "relative-8",
+                                               "paper-gl4,block=64,rescale=true"};
 
 void expect_lists(std::initializer_list<int> sizes, const std::vector<size_t>& counts) {
   for (const int ranks : sizes) expect_same_bits(ranks, ListCalls(ranks, kListFormats, counts));
@@ -54,7 +55,7 @@ void expect_lists(std::initializer_list<int> sizes, const std::vector<size_t>& c
 /** Warps that have values of two tensors and of one; the second list is no argument of the kernel.
  */
 TEST(Fused, ListsOfFewValues_SameBits) {
-  expect_lists({1, 2, 3, 5}, {1000, 0, 1, 515, 31, 33, 0});
+  expect_lists({1, 2, 3, 5}, {1000, 40, 1000, 0, 1, 515, 31, 33, 0});
   std::vector<size_t> many;
   for (size_t k = 0; k < 70; ++k) many.push_back(k * k % 71);
   expect_lists({2}, many);

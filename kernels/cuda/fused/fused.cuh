@@ -9,6 +9,7 @@
 #include "kernels/cuda/fused/grid_barrier.cuh"
 #include "kernels/cuda/fused/segments.cuh"
 #include "kernels/cuda/fused/stage_args.h"
+#include "kernels/cuda/fused/tensor_norms.cuh"
 #include "kernels/cuda/fused/tiles.cuh"
 #include "kernels/cuda/quantize.cuh"
 #include "kernels/cuda/reduce_many.cuh"
@@ -50,6 +51,7 @@ class DeviceTeam {
 /** What a thread has of a tile: values of one segment, for segments begin where threads' values
  *  may. */
 struct FusedPlace : Place {
+  uint32_t tensor;  ///< number of the segment
   SegmentPlace segment;
 };
 
@@ -58,13 +60,16 @@ GQ_DEVICE FusedPlace place_in(const FusedSegments& segments, const FusedTile& ti
                               uint64_t first) {
   const uint32_t within = threadIdx.x * kThreadValues;
   const uint64_t base = tile.first_value + first, offset = base + within;
-  const SegmentPlace segment = segments.at(segments.find(offset));
+  const uint32_t tensor = segments.find(offset);
+  const SegmentPlace segment = segments.at(tensor);
   const uint64_t tile_end = tile.first_value + tile.value_count;
   const uint64_t segment_end = segment.first_value + segment.value_count;
   const uint64_t end = segment_end < tile_end ? segment_end : tile_end;
   const uint32_t count = count_here(offset, end);
   const bool begins_here = first_of_warp(offset) >= segment.first_value;
-  return {{offset, count, count, base, within, begins_here && is_full_warp(offset, end)}, segment};
+  return {{offset, count, count, base, within, begins_here && is_full_warp(offset, end)},
+          tensor,
+          segment};
 }
 
 /** What kernels of all kinds have. */
@@ -77,6 +82,7 @@ struct FusedStages {
   Request request;
   FusedTiles tiles;
   FusedSegments segments;
+  TensorNorms tensor_norms;
   Quantize<Levels> quantize;
   Sum sum;
   OperandList operands;
@@ -88,6 +94,7 @@ struct FusedStages {
         request(args),
         tiles(args),
         segments(args),
+        tensor_norms(args),
         quantize(quantize_args(args), up),
         sum(sum),
         operands(FusedSums(args).args),
@@ -101,20 +108,26 @@ struct FusedStages {
       if (thread == 0) shared.peak = 0;
       if (thread == 0) barrier.begin(&shared.barrier);
       if (team.number() != 0) return;
+      if (thread == 0) tensor_norms.begin(barrier, shared.barrier.call);
       request.show(thread, barrier.buffers[barrier.rank]->control.header);
     });
     return shared.barrier.left == 0;
   }
 
   /** Calls each(owner, place) with what a thread has of its block's tiles, those of rank `owner`
-   *  first. */
+   *  first; with places that have no values, too, so that all threads of a block are there. */
   template <typename Each>
-  GQ_DEVICE void each_place(uint32_t owner, Each each) const {
+  GQ_DEVICE void each_place_of_all(uint32_t owner, Each each) const {
     tiles.each(blockIdx.x, owner, [&](const FusedTile& tile) {
       for (uint64_t first = 0; first < tile.value_count; first += kBlockValues) {
-        const FusedPlace place = place_in(segments, tile, first);
-        if (place.code_count > 0) each(tile.owner, place);
+        each(tile.owner, place_in(segments, tile, first));
       }
+    });
+  }
+  template <typename Each>
+  GQ_DEVICE void each_place(uint32_t owner, Each each) const {
+    each_place_of_all(owner, [&](uint32_t here, const FusedPlace& place) {
+      if (place.code_count > 0) each(here, place);
     });
   }
 
@@ -138,8 +151,10 @@ struct FusedStages {
 
   /** From the barrier for codes on, which finds out whether ranks make the same call: each block
    *  has a word of every rank. If they do not, all of them reach the last barrier as well, and none
-   *  writes values. That one is for all blocks, so that a rank has all of its sums or none. */
-  GQ_DEVICE void finish(DeviceTeam& team, float norm) const {
+   *  writes values. That one is for all blocks, so that a rank has all of its sums or none.
+   *  step_at(owner, place): what decodes the sums. */
+  template <typename StepAt>
+  GQ_DEVICE void finish(DeviceTeam& team, StepAt step_at) const {
     if (!barrier.wait_for_same(team, BarrierOf::codes, request.digest())) return;
     const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
     if (agreed) {
@@ -154,7 +169,8 @@ struct FusedStages {
     }
     if (!barrier.wait_as_one(team, BarrierOf::sums)) return;
     barrier.count(team);
-    if (agreed) run_dequantize(norm);
+    tensor_norms.clear_last(barrier, team);
+    if (agreed) run_dequantize(step_at);
   }
 
   /** What a thread has of an iteration of the own shard's sums. */
@@ -167,17 +183,13 @@ struct FusedStages {
   }
 
   /** All shards, whose sums their owners have. Each rank begins with its own, so that they do not
-   *  all read from the same one. norm: where there is one. */
-  GQ_DEVICE void run_dequantize(float norm) const {
-    const bool is_one = dequantize.scales.is_one();
-    const Step one = is_one ? step_of(dequantize.decoder, norm) : Step{0, true};
+   *  all read from the same one. */
+  template <typename StepAt>
+  GQ_DEVICE void run_dequantize(StepAt step_at) const {
     each_place(barrier.rank, [&](uint32_t owner, const FusedPlace& place) {
-      const FusedBuffers& buffers = *barrier.buffers[owner];
-      NormSource scales = dequantize.scales;
-      if (!is_one) scales.blocks = buffers.scales;
+      const uint32_t* const words = barrier.buffers[owner]->words;
       float value[kThreadValues];
-      dequantize.give_from(word_buffer<Decoder::kBits>(&buffers.words[0]),
-                           dequantize.step_at(scales, place, one), place, value);
+      dequantize.give_from(word_buffer<Decoder::kBits>(words), step_at(owner, place), place, value);
       ValueTarget target = dequantize.target;
       assume_global(place.segment.recv);
       target.set(place.segment.recv);
@@ -186,7 +198,8 @@ struct FusedStages {
   }
 };
 
-/** With one norm, which the words of the first barrier are the parts of. */
+/** With one norm, which the words of the first barrier are the parts of, or one for each tensor of a
+ *  list. */
 template <typename Levels, typename Sum, typename Decoder>
 struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
   using FusedStages<Levels, Sum, Decoder>::FusedStages;
@@ -194,15 +207,68 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
   GQ_DEVICE void run(DeviceTeam& team) const {
     FusedShared& shared = team.shared();
     if (!this->begin(team)) return;
-    team.all([&](uint32_t) { raise_together(&shared.peak, largest()); });
+    const bool is_list = this->tensor_norms.count > 0;
+    const uint32_t call = shared.barrier.call;
+    if (is_list) raise_tensor_norms(call);
+    if (!is_list) team.all([&](uint32_t) { raise_together(&shared.peak, largest()); });
     if (!this->barrier.wait(team, BarrierOf::norms, shared.peak)) return;
     const float norm = float_from_bits(shared.barrier.largest);
-    const Scale scale = this->quantize.encoder.levels.scale_for_norm(norm);
-    this->run_quantize([&](const Place&) { return scale; });
-    this->finish(team, norm);
+    const Levels& levels = this->quantize.encoder.levels;
+    Scale scale = levels.scale_for_norm(norm);
+    uint32_t last = kNoTensor;
+    this->run_quantize([&](const FusedPlace& place) {
+      if (is_list && place.tensor != last) scale = levels.scale_for_norm(norm_of(call, place.tensor));
+      last = place.tensor;
+      return scale;
+    });
+    Step step = step_of(this->dequantize.decoder, norm);
+    last = kNoTensor;
+    this->finish(team, [&](uint32_t, const FusedPlace& place) {
+      if (is_list && place.tensor != last) {
+        step = step_of(this->dequantize.decoder, norm_of(call, place.tensor));
+      }
+      last = place.tensor;
+      return step;
+    });
   }
 
  private:
+  static constexpr uint32_t kNoTensor = ~0u;
+
+  GQ_DEVICE float norm_of(uint32_t call, uint32_t tensor) const {
+    return this->tensor_norms.norm_of(this->barrier, call, tensor);
+  }
+
+  /** A warp whose values are of one tensor raises its word when it comes to another one. */
+  GQ_DEVICE void raise_tensor_norms(uint32_t call) const {
+    uint32_t largest = 0, tensor = kNoTensor;  // of the whole warp
+    const auto raise = [&] {
+      const uint32_t peak = __reduce_max_sync(~0u, largest);
+      if (tensor == kNoTensor || threadIdx.x % kWarpThreads != 0) return;
+      this->tensor_norms.raise(this->barrier, call, tensor, peak);
+    };
+    this->each_place_of_all(0, [&](uint32_t, const FusedPlace& place) {
+      float value[kThreadValues];
+      this->load(place, value);
+      uint32_t here = 0;
+      keep_largest_of(value, here);
+      const auto all_are = [&](uint32_t number) {
+        return __ballot_sync(~0u, place.tensor == number || place.code_count == 0) == ~0u;
+      };
+      if (!all_are(tensor)) {
+        raise();
+        const uint32_t first = __shfl_sync(~0u, place.tensor, 0);
+        const bool is_one = all_are(first);
+        if (!is_one) this->tensor_norms.raise(this->barrier, call, place.tensor, here);
+        tensor = is_one ? first : kNoTensor;
+        largest = 0;
+        if (!is_one) return;
+      }
+      largest = max(largest, here);
+    });
+    raise();
+  }
+
   /** The largest magnitude among the values that this thread will quantize. */
   GQ_DEVICE uint32_t largest() const {
     uint32_t largest = 0;
@@ -239,7 +305,11 @@ struct FusedBlocks : FusedStages<Levels, Sum, Decoder> {
     this->run_quantize([&](const Place& place) {
       return this->quantize.encoder.levels.scale_for_norm(merged_norm(place.offset));
     });
-    this->finish(team, 0);
+    this->finish(team, [&](uint32_t owner, const FusedPlace& place) {
+      NormSource scales = this->dequantize.scales;
+      scales.blocks = this->barrier.buffers[owner]->scales;
+      return step_of(this->dequantize.decoder, scales.at(place.offset));
+    });
   }
 
  private:

@@ -13,12 +13,10 @@
 namespace gq {
 namespace {
 
-/** Several tensors have norms of their own, which kernels have for blocks of values alone. */
 bool reduces_tensors(const Call& call) {
   if (call.operation == Operation::allreduce) return true;
-  if (call.operation != Operation::allreduce_many) return false;
-  const size_t count = call.segments->parts.size();
-  return count == 1 || (count <= kFusedSegmentsMax && call.format.block > 0);
+  return call.operation == Operation::allreduce_many &&
+         call.segments->parts.size() <= kFusedSegmentsMax;
 }
 
 /** The kernels make the moves of schedule direct, each shard in one chunk; schedule hierarchical,

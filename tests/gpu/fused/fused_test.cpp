@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -130,13 +131,17 @@ Delay disorder_of(uint64_t seed) {
 
 /** One call after the other, without anything between them but what kernels wait for. */
 std::string make_calls(FusedRanks* ranks, const std::vector<Operation>& calls,
-                       const std::vector<size_t>& value_counts, bool disorder) {
+                       const std::vector<size_t>& value_counts, bool disorder,
+                       const std::vector<float>& factors = {}) {
   std::vector<std::vector<Values>> inputs, results;
   std::vector<Values> expected;
   for (size_t k = 0; k < calls.size(); ++k) {
     const size_t value_count = calls[k].counts.empty() ? value_counts[k % value_counts.size()]
                                                        : total_of(calls[k].counts);
     inputs.push_back(gradients(static_cast<int>(ranks->size()), value_count, 60 + k));
+    for (Values& values : inputs[k]) {
+      for (float& value : values) value *= factors.empty() ? 1 : factors[k];
+    }
     expected.push_back(simulate(calls[k], inputs[k]));
     results.push_back(calls[k].in_place ? inputs[k]
                                         : std::vector<Values>(ranks->size(), Values(value_count)));
@@ -222,7 +227,10 @@ std::vector<Operation> list_calls(const std::vector<std::string>& formats) {
   return calls;
 }
 
-const std::vector<std::string> kListFormats = {"blocks-8",
+const std::vector<std::string> kListFormats = {"paper-gl8",
+                                               "paper-ge4,rounding=correlated",
+                                               "blocks-8",
+                                               "relative-8",
                                                "levels=linear,bits=4,block=32,rescale=true",
                                                "paper-gl8,block=8192,rescale=true"};
 
@@ -231,6 +239,18 @@ TEST(Fused, ListOfTensors_SameBits) {
     FusedRanks group(ranks, 3);
     EXPECT_EQ(make_calls(&group, list_calls(kListFormats), {0}, true), "") << ranks << " ranks";
   }
+}
+
+/** Norms of each call are smaller than those of the one before, whose words it must not find. */
+TEST(Fused, SmallerNorms_SameBits) {
+  FusedRanks group(3, 2, UINT32_MAX - 4);
+  std::vector<Operation> calls = calls_of({"paper-gl8", "paper-gl8", "paper-gl8", "blocks-8"}, 12);
+  std::vector<float> factors;
+  for (size_t k = 0; k < calls.size(); ++k) {
+    factors.push_back(std::ldexp(1.0f, -static_cast<int>(k)));
+    if (k % 7 != 5) calls[k].counts = std::vector<size_t>(12 - k, 700);
+  }
+  EXPECT_EQ(make_calls(&group, calls, {500}, true, factors), "");
 }
 
 /** A rank that does not wait reads what is not there yet, or is no longer. */

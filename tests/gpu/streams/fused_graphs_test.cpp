@@ -206,7 +206,7 @@ TEST(FusedGraphs, CallsOfHostAgreement_Refused) {
     sparse.schedule = GQSGD_SCHEDULE_SPARSE;
     return refused(comm, rank, kRanks, ring, "none but allreduces of schedule direct") +
            refused(comm, rank, kRanks, sparse, "schedule sparse") +
-           refused(comm, rank, kRanks, usual("rotated-8"), "rotate, bits_down") +
+           refused(comm, rank, kRanks, usual("rotated-8"), "neither rotate") +
            refused(comm, rank, kRanks, usual("none"), "none but allreduces") +
            refused(comm, rank, kRanks, usual(), "not too many", (1u << 22) + 1);
   }),

@@ -84,7 +84,8 @@ TEST(Fused, ListOfTensors_OneKernelOfEachRank) {
   constexpr int kRanks = 3;
   const LocalGroup group(kRanks);
   std::vector<Operation> calls;
-  for (const char* quantizer : {"blocks-8", "paper-gl4,block=64,rescale=true"}) {
+  for (const char* quantizer :
+       {"blocks-8", "paper-gl8", "paper-ge4", "relative-8", "paper-gl4,block=64,rescale=true"}) {
     for (const std::vector<size_t>& counts : lists()) {
       Operation call = direct(quantizer);
       call.counts = calls.size() % 5 == 4 ? std::vector<size_t>() : counts;
@@ -129,18 +130,20 @@ TEST(Fused, ListOfEveryType_SameBitsAsStages) {
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
     for (const gqsgd_dtype dtype : {GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT32, GQSGD_FLOAT64}) {
       for (const std::vector<size_t>& counts : lists()) {
-        const auto result = [&](gqsgd_schedule schedule) {
-          return list_result(comm, rank, "blocks-8", dtype, schedule, counts);
-        };
-        if (result(GQSGD_SCHEDULE_DIRECT) != result(GQSGD_SCHEDULE_HIERARCHICAL)) {
-          return "dtype " + std::to_string(dtype) + ", list of " + std::to_string(counts.size());
+        for (const char* quantizer : {"blocks-8", "paper-ge8"}) {
+          const auto result = [&](gqsgd_schedule schedule) {
+            return list_result(comm, rank, quantizer, dtype, schedule, counts);
+          };
+          if (result(GQSGD_SCHEDULE_DIRECT) == result(GQSGD_SCHEDULE_HIERARCHICAL)) continue;
+          return quantizer + (", dtype " + std::to_string(dtype)) + ", list of " +
+                 std::to_string(counts.size());
         }
       }
     }
     return "";
   }),
             "");
-  EXPECT_EQ(fused_kernels_enqueued() - before, 3 * 4 * lists().size());
+  EXPECT_EQ(fused_kernels_enqueued() - before, 3 * 4 * 2 * lists().size());
 }
 
 /** More tensors than the memory of a kernel has places for. */

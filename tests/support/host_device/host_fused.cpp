@@ -15,6 +15,7 @@
 #include "kernels/cuda/fused/grid_barrier.cuh"
 #include "kernels/cuda/fused/segments.cuh"
 #include "kernels/cuda/fused/stage_args.h"
+#include "kernels/cuda/fused/tensor_norms.cuh"
 #include "kernels/cuda/fused/tiles.cuh"
 #include "tests/support/host_device/host_stream.h"
 #include "tests/support/inputs.h"
@@ -25,6 +26,10 @@ namespace {
 using cuda::FusedTile;
 using cuda::GridBarrier;
 using cuda::Request;
+using cuda::TensorNorms;
+
+/** Of a tensor, where norms are not those of blocks. */
+using NormOf = std::function<float(uint32_t tensor)>;
 
 struct HostShared {
   cuda::BarrierShared barrier;
@@ -73,49 +78,55 @@ class HostStages {
     site_.step_at = nullptr;
   }
 
-  /** The part of the one norm, as a pattern; those of blocks stay in the rank's memory. */
-  uint32_t norm() const {
+  /** The part of the one norm, as a pattern; those of blocks and tensors stay in the rank's memory. */
+  uint32_t norm(const TensorNorms& norms, const GridBarrier& barrier, uint32_t call) const {
     uint32_t largest = 0;
-    each_part([&](const FusedTile& tile, const SegmentPlace& segment) {
+    each_part([&](const FusedTile& tile, uint32_t tensor) {
       NormArgs args = cuda::norm_args(args_);
       uint32_t here = 0;
       args.range = range_of(tile);
-      args.values = values_of(segment.send, tile);
+      args.values = values_of(segments_.at(tensor).send, tile);
       args.out = has_blocks() ? static_cast<void*>(own().norms + first_block(tile)) : &here;
       (void)cpu().norm(args);
-      largest = std::max(largest, here);
+      if (norms.count > 0) {
+        norms.raise(barrier, call, tensor, here);
+      } else {
+        largest = std::max(largest, here);
+      }
     });
     return largest;
   }
-  void quantize(float norm) const {
-    each_part([&](const FusedTile& tile, const SegmentPlace& segment) {
+  void quantize(const NormOf& norm_of) const {
+    each_part([&](const FusedTile& tile, uint32_t tensor) {
       QuantizeArgs args = cuda::quantize_args(args_);
       args.random = site_;
       args.range = range_of(tile);
-      args.values = values_of(segment.send, tile);
+      args.values = values_of(segments_.at(tensor).send, tile);
       args.words += first_word(tile);
       if (has_blocks()) merge_norms(tile);
+      const float norm = norm_of(tensor);
       args.norms = norms_of(&norm, own().merged, tile);
       (void)cpu().quantize(args);
     });
   }
-  void reduce_many(float norm) const {
+  void reduce_many(const NormOf& norm_of) const {
     const uint32_t rank = args_.random.rank;
     for (uint32_t number = tiles_.first_in_shard(block_, rank); number < tiles_.per_shard;
          number += tiles_.blocks) {
       cut(tiles_.at(rank * tiles_.per_shard + number),
-          [&](const FusedTile& part, const SegmentPlace&) { add(part, norm); });
+          [&](const FusedTile& part, uint32_t tensor) { add(part, norm_of(tensor)); });
     }
   }
   /** Of all shards, whose sums their owners have. */
-  void dequantize(float norm) const {
-    each_part([&](const FusedTile& tile, const SegmentPlace& segment) {
+  void dequantize(const NormOf& norm_of) const {
+    each_part([&](const FusedTile& tile, uint32_t tensor) {
       const FusedBuffers& buffers = *args_.buffers[tile.owner];
       DequantizeArgs args = cuda::dequantize_args(args_);
       args.random = site_;
       args.range = range_of(tile);
       args.words = buffers.words + first_word(tile);
-      args.values = const_cast<void*>(values_of(segment.recv, tile));
+      args.values = const_cast<void*>(values_of(segments_.at(tensor).recv, tile));
+      const float norm = norm_of(tensor);
       args.scales = norms_of(&norm, buffers.scales, tile);
       (void)cpu().dequantize(args);
     });
@@ -143,7 +154,7 @@ class HostStages {
     (void)cpu().reduce_many(args);
   }
 
-  /** Calls each(part, segment) with what segments have of the block's tiles. */
+  /** Calls each(part, tensor) with what tensors have of the block's tiles. */
   template <typename Each>
   void each_part(Each each) const {
     tiles_.each(block_, args_.random.rank, [&](const FusedTile& tile) { cut(tile, each); });
@@ -154,7 +165,7 @@ class HostStages {
     for (uint64_t first = tile.first_value, next = end; first < end; first = next) {
       const uint32_t k = segments_.find(first);
       const uint64_t last = std::min(end, segments_.end_of(k));
-      if (first < last) each(FusedTile{tile.owner, first, last - first}, segments_.at(k));
+      if (first < last) each(FusedTile{tile.owner, first, last - first}, k);
       next = k + 1 < segments_.count ? segments_.first_of(k + 1) : end;
       if (next <= first) return;  // where the search is wrong
     }
@@ -194,11 +205,12 @@ class HostStages {
 
 /** What peers need from the first barrier on. */
 bool begin(const FusedArgs& args, const GridBarrier& barrier, const Request& request,
-           HostTeam& team) {
+           const TensorNorms& norms, HostTeam& team) {
   FusedControl& control = args.buffers[args.random.rank]->control;
   team.all([&](uint32_t thread) {
     if (thread == 0) barrier.begin(&team.shared().barrier);
     if (team.number() != 0) return;
+    if (thread == 0) norms.begin(barrier, team.shared().barrier.call);
     request.show(thread, control.header);
   });
   return team.shared().barrier.left == 0;
@@ -209,15 +221,20 @@ void run_block(const FusedArgs& args, HostTeam& team) {
   const GridBarrier barrier(args);
   const Request request(args);
   const HostStages stages(args, request, team.number());
-  if (!begin(args, barrier, request, team)) return;
-  uint32_t peak = 0;
-  team.run([&] { peak = stages.norm(); });
   const bool has_blocks = args.coding.block > 0;
+  const TensorNorms norms(args);
+  if (!begin(args, barrier, request, norms, team)) return;
+  const uint32_t call = team.shared().barrier.call;
+  uint32_t peak = 0;
+  team.run([&] { peak = stages.norm(norms, barrier, call); });
   if (has_blocks ? !barrier.wait_for_same(team, BarrierOf::norms, 0)
                  : !barrier.wait(team, BarrierOf::norms, peak)) {
     return;
   }
-  const float norm = float_from_bits(team.shared().barrier.largest);
+  const uint32_t largest = team.shared().barrier.largest;
+  const NormOf norm = [&, largest](uint32_t tensor) {
+    return norms.count > 0 ? norms.norm_of(barrier, call, tensor) : float_from_bits(largest);
+  };
   team.run([&] { stages.quantize(norm); });
   if (!barrier.wait_for_same(team, BarrierOf::codes, request.digest())) return;
   const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
@@ -227,6 +244,7 @@ void run_block(const FusedArgs& args, HostTeam& team) {
   });
   if (!barrier.wait_as_one(team, BarrierOf::sums)) return;
   barrier.count(team);
+  norms.clear_last(barrier, team);
   if (agreed) team.run([&] { stages.dequantize(norm); });
 }
 
