@@ -120,7 +120,11 @@ void DeviceCalls::add(const std::string& format, gqsgd_schedule schedule, bool a
 
 ListCalls::ListCalls(int rank_count, const std::vector<std::string>& formats,
                      const std::vector<size_t>& counts)
-    : DeviceCalls(gradients(rank_count, total_of(counts), 15)) {
+    : ListCalls(gradients(rank_count, total_of(counts), 15), formats, counts) {}
+
+ListCalls::ListCalls(std::vector<Values> inputs, const std::vector<std::string>& formats,
+                     const std::vector<size_t>& counts)
+    : DeviceCalls(std::move(inputs)) {
   for (const std::string& format : formats) {
     add(format, GQSGD_SCHEDULE_DIRECT, false, "", counts);
   }

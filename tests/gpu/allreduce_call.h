@@ -67,6 +67,8 @@ class ListCalls : public DeviceCalls {
  public:
   ListCalls(int rank_count, const std::vector<std::string>& formats,
             const std::vector<size_t>& counts);
+  ListCalls(std::vector<Values> inputs, const std::vector<std::string>& formats,
+            const std::vector<size_t>& counts);
 };
 
 /** Calls of schedule hierarchical over these nodes. */

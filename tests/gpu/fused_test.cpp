@@ -77,6 +77,15 @@ TEST(Fused, SpecialValues_SameBits) {
   }
 }
 
+/** Other tensors than those with the values keep their norms. */
+TEST(Fused, SpecialValuesOfLists_SameBits) {
+  const std::vector<size_t> counts = {70, 5, 3000, 600, 0, 1025};
+  for (const Special special : kSpecials) {
+    expect_same_bits(3, ListCalls(special_inputs(3, total_of(counts), special), kListFormats,
+                                  counts));
+  }
+}
+
 /** Hundreds of calls without a wait. */
 TEST(Fused, CallAfterCall_SameBits) {
   for (const int ranks : {2, 8}) expect_same_bits(ranks, usual_calls(ranks, 20001, 40));
