@@ -58,9 +58,11 @@ def pack(options):
 def parts_of(options, device):
     """The parts of this run; a relative --built is below the folder of the check."""
     out = (ROOT / options.out).resolve()
+    count = device["count"] if device else 1
     if options.built:
-        return built_parts((ROOT / options.built).resolve(), out, options.quick)
-    return all_parts((ROOT / options.build).resolve(), out, architecture_of(device), options.quick)
+        return built_parts((ROOT / options.built).resolve(), out, options.quick, count)
+    return all_parts((ROOT / options.build).resolve(), out, architecture_of(device), options.quick,
+                     count)
 
 
 def check(device, options):

@@ -1,5 +1,6 @@
 """The device of this machine as nvidia-smi reports it; its settings are only read."""
 
+import os
 import shutil
 import subprocess
 import threading
@@ -13,7 +14,7 @@ class NoDevice(Exception):
 
 
 def find_device():
-    """{field: value} of the first GPU."""
+    """{field: value} of the first GPU, and "count": how many of them one program can use."""
     if shutil.which("nvidia-smi") is None:
         raise NoDevice("this machine has no GPU: there is no nvidia-smi")
     try:
@@ -26,7 +27,17 @@ def find_device():
     if asked.returncode != 0 or not lines:
         said = " ".join((asked.stdout + asked.stderr).split()) or "it lists none"
         raise NoDevice(f"this machine has no GPU that can be used: nvidia-smi says: {said}")
-    return read_device(lines[0])
+    return {**read_device(lines[0]), "count": usable_count(lines, os.environ)}
+
+
+def usable_count(lines, environment):
+    """A program sees one MIG instance at most, and no device that the variable leaves out."""
+    if any(read_device(line)["mig.mode.current"] == "Enabled" for line in lines):
+        return 1
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return len(lines)
+    return min(len(lines), len([name for name in visible.split(",") if name.strip()]))
 
 
 def read_device(line):

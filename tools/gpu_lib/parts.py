@@ -44,23 +44,24 @@ class Part:
     least_s: float = 1  #: with less time left it is not begun
 
 
-def all_parts(build, out, architecture, quick):
+def all_parts(build, out, architecture, quick, device_count=1):
     """The parts in order: equal bits, stages beside the copy, whole calls, the sanitizer, arrays.
     Without --quick nothing is left out."""
-    return [*build_parts(build, architecture), *checking_parts(build, out, quick)]
+    return [*build_parts(build, architecture), *checking_parts(build, out, quick, device_count)]
 
 
-def checking_parts(build, out, quick):
+def checking_parts(build, out, quick, device_count=1):
     """The same without configure and build."""
-    return [*test_parts(build, TESTS, quick), nccl_part(build, quick),
+    return [*test_parts(build, TESTS, quick), *fused_process_parts(build, quick, device_count),
+            nccl_part(build, quick),
             *stage_benches(build, out, quick), *call_benches(build, quick),
             *sanitizer_parts(build, quick), array_part(build, quick)]
 
 
-def built_parts(build, out, quick):
+def built_parts(build, out, quick, device_count=1):
     """Parts on programs that were built elsewhere; one whose program is not there is not run."""
     return [replace(part, needs=(), missing=part.missing or absent_of(part, build))
-            for part in checking_parts(build, out, quick)]
+            for part in checking_parts(build, out, quick, device_count)]
 
 
 def absent_of(part, build):
@@ -82,6 +83,14 @@ def test_parts(build, names, quick):
     chosen = QUICK if quick else {}
     return [Part(f"test {name}", [build / f"tests/gpu/gpu_{name}", *chosen.get(name, ())], 100,
                  {"GQSGD_GPU_VALUES": str(2**23 if quick else 2**27)}) for name in names]
+
+
+def fused_process_parts(build, quick, device_count):
+    """Processes with a GPU each, which fail if calls that can be are not one kernel of each rank.
+    `test process` has more ranks than GPUs as well, whose calls are made by stages."""
+    ranks = [count for count in (2, 3, 5, 8) if count <= device_count]
+    command = [build / "tests/gpu/gpu_process", "--fused", *(ranks[-1:] if quick else ranks)]
+    return [Part("test process fused", command, 100)] if ranks else []
 
 
 def build_parts(build, architecture):

@@ -70,6 +70,30 @@ def test_an_architecture_is_read_from_the_device(library):
         library["device"].read_device("a, b")
 
 
+def test_devices_that_one_program_can_use_are_counted(library):
+    count = library["device"].usable_count
+    assert count([SMI_LINE] * 4, {}) == 4
+    assert count([SMI_LINE] * 4, {"CUDA_VISIBLE_DEVICES": "2,0"}) == 2
+    assert count([SMI_LINE] * 4, {"CUDA_VISIBLE_DEVICES": ""}) == 0
+    assert count([SMI_LINE[:-1] + "Enabled"] * 4, {}) == 1
+
+
+@pytest.mark.parametrize("devices, quick, ranks", [(2, False, [2]), (4, False, [2, 3]),
+                                                   (8, False, [2, 3, 5, 8]), (8, True, [8])])
+def test_processes_on_several_devices_must_have_fused_kernels(library, tmp_path, devices, quick,
+                                                              ranks):
+    found = library["parts"].all_parts(tmp_path, tmp_path, "90", quick, devices)
+    [part] = [part for part in found if "--fused" in part.command and "test" in part.name]
+    assert part.name == "test process fused" and part.needs == ("build",)
+    assert part.command == [tmp_path / "tests/gpu/gpu_process", "--fused", *ranks]
+
+
+def test_processes_that_share_a_device_need_no_fused_kernels(library, tmp_path):
+    found = library["parts"].all_parts(tmp_path, tmp_path, "90", False)
+    assert "test process" in [part.name for part in found]
+    assert "test process fused" not in [part.name for part in found]
+
+
 def test_the_page_has_verdicts_targets_and_what_failed(library):
     page = library["report"].page(sample_report(library))
     assert "| test isa | failed | 2.0 | c |" in page
