@@ -9,6 +9,7 @@ import sys
 import time
 
 from .device import NoDevice, architecture_of, find_device
+from .driver import needs_of, too_old
 from .machine import awake, program_folders
 from .pack import write_pack
 from .parts import NOT_RUN, ROOT, all_parts, built_parts, log_of, run_all, targets
@@ -39,7 +40,9 @@ def main(arguments=None):
     except NoDevice as reason:
         if options.built:
             names = [part.name for part in parts_of(options, None)]
-            print(f"gpu_check: {reason}; not run: {', '.join(names)}")
+            needs = needs_of((ROOT / options.built).resolve())
+            needs = f"; this build needs {needs}" if needs else ""
+            print(f"gpu_check: {reason}{needs}; not run: {', '.join(names)}")
             return 1
         print(f"gpu_check: {reason}; nothing was built or checked")
         return NOT_RUN
@@ -49,9 +52,11 @@ def main(arguments=None):
 
 def pack(options):
     """Writes the archive of --pack."""
-    wrong = write_pack(options.pack, ROOT, (ROOT / options.build).resolve(), targets(), source())
+    build = (ROOT / options.build).resolve()
+    wrong, needs = write_pack(options.pack, ROOT, build, targets(), source()), needs_of(build)
+    needs = f", where there is {needs}" if needs else ""
     print(f"gpu_check: {wrong}" if wrong else
-          f"{options.pack}: unpack it, then run gqsgd_check/tools/gpu_check --built build")
+          f"{options.pack}: unpack it{needs}, then run gqsgd_check/tools/gpu_check --built build")
     return 1 if wrong else 0
 
 
@@ -73,7 +78,9 @@ def check(device, options):
     planned = parts_of(options, device)
     names = [part.name for part in planned]
     remove_pieces(out, names)  # of a check that was ended
-    print(f"{device['name']}, driver {device['driver_version']}", flush=True)
+    old = too_old((ROOT / (options.built or options.build)).resolve(), device["driver_version"])
+    print(f"{device['name']}, driver {device['driver_version']}" + (f". {old}" if old else ""),
+          flush=True)
     parts = run_all(planned, out, _QUICK_S if options.quick else _FULL_S)
     report = {
         "command": "tools/gpu_check" + (" --quick" if options.quick else ""),
@@ -82,6 +89,7 @@ def check(device, options):
         "device": device,
         "toolkit": said_by("nvcc", "--version").splitlines()[-1],
         "source": source(),
+        "driver": old,
         "parts": parts,
         "benches": read_benches(out),
     }

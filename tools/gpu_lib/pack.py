@@ -5,6 +5,8 @@ import tarfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from .driver import COMPILERS
+
 FOLDER = "gqsgd_check"  # what an archive unpacks to
 LIMIT_BYTES = 60 * 2**20
 SOURCES = ("tools/gpu_check", "tools/gpu_lib", "bindings/python/gqsgd", "tests/bindings/gpu")
@@ -28,7 +30,8 @@ def write_pack(file, root, build, targets, source):
             add(root / name, name)
         links = [path.name for path in build.glob("libgqsgd.so*")
                  if path.is_symlink() and path.exists()]
-        for name in [*targets, *links]:
+        told = [COMPILERS] if (build / COMPILERS).is_file() else []
+        for name in [*targets, *links, *told]:
             add(build / name, f"build/{name}")
         for path in pytest_copies():
             add(path, f"python/{path.name}")

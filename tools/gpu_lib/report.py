@@ -36,6 +36,7 @@ def page(report):
              f"before: SM {device['clocks.sm']} of {device['clocks.max.sm']}, memory "
              f"{device['clocks.mem']} of {device['clocks.max.mem']}; power limit "
              f"{device['power.limit']}. Source {report['source']}.", "",
+             *([report["driver"], ""] if report.get("driver") else []),
              "| part | verdict | s | said |", "|---|---|---|---|"]
     for part in report["parts"]:
         said = part["said"].splitlines()[-1] if part["said"] else ""

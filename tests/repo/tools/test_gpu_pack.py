@@ -42,10 +42,14 @@ def archive(tmp_path_factory):
     for target in targets():
         script(folder / "B" / target, f"#!/bin/sh\necho {target}\n")
     (folder / "B/libgqsgd.so").symlink_to("libgqsgd.so.0.1.0")
+    (folder / "B/meson-info").mkdir()
+    (folder / "B/meson-info/intro-compilers.json").write_text(
+        '{"host": {"cuda": {"version": "13.0.88"}}}')
     file = folder / "check.tar.xz"
     packed = subprocess.run([sys.executable, root / "tools/gpu_check", "--pack", file, "--build",
                              folder / "B"], capture_output=True, text=True, timeout=240)
     assert packed.returncode == 0, packed.stdout + packed.stderr
+    assert "unpack it, where there is a driver from 580 on, for CUDA 13, then" in packed.stdout
     assert sorted(path.name for path in folder.iterdir()) == ["B", "check.tar.xz"]
     return file
 
@@ -93,8 +97,29 @@ def test_without_a_device_every_part_is_named_as_not_run(unpacked, tmp_path):
                             capture_output=True, text=True, timeout=60,
                             env={"PATH": str(tmp_path)})
     assert result.returncode == 1
-    assert "there is no nvidia-smi; not run: test isa, " in result.stdout
+    assert ("there is no nvidia-smi; this build needs a driver from 580 on, for CUDA 13; not run: "
+            "test isa, ") in result.stdout
     assert "sanitizer memcheck nccl" in result.stdout and "arrays" in result.stdout
+
+
+@pytest.mark.parametrize("driver, old", [("575.57", True), ("580.1", False), ("x", False)])
+def test_a_driver_that_is_too_old_is_named(unpacked, tmp_path, driver, old):
+    script(tmp_path / "bin/nvidia-smi", SMI.replace("580.1", driver))
+    said = f"Driver {driver} is too old: this build needs a driver from 580 on, for CUDA 13."
+    result = gpu_check(unpacked, tmp_path / "bin", "--built", "build", "--quick")
+    page = (unpacked / "build/gpu_check/gpu.md").read_text()
+    assert page.count(said) == int(old), page
+    assert (said in result.stdout.splitlines()[0]) == old
+
+
+def test_a_build_of_cuda_12_needs_its_driver(root, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "tools"))
+    from gpu_lib.driver import COMPILERS, needs_of, too_old
+    assert needs_of(tmp_path) == too_old(tmp_path, "470.1") == ""
+    (tmp_path / "meson-info").mkdir()
+    (tmp_path / COMPILERS).write_text('{"host": {"cuda": {"version": "12.9.86"}}}')
+    assert needs_of(tmp_path) == "a driver from 530 on, for CUDA 12"
+    assert too_old(tmp_path, "525.60.13") and not too_old(tmp_path, "535.1")
 
 
 def test_tests_that_were_all_skipped_are_not_run(unpacked, tmp_path):
