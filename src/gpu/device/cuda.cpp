@@ -1,4 +1,5 @@
 // The device table of CUDA: its runtime, called with the thread's current device.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <string.h>
@@ -154,6 +155,32 @@ Status can_reach(int32_t from, int32_t to, bool* can) {
   return Status();
 }
 
+/** A function of the driver, which the library does not link; null if the driver lacks it. `version`
+ *  is that of CUDA which has it in this form. */
+void* driver_function(const char* name, [[maybe_unused]] unsigned version) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  const cudaError_t error =
+      cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result);
+#else
+  const cudaError_t error = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+#endif
+  if (error == cudaSuccess && result == cudaDriverEntryPointSuccess) return found;
+  if (error != cudaSuccess) (void)cudaGetLastError();
+  return nullptr;
+}
+
+/** As the runtime is: by the device's primary context. True where the driver does not say. */
+bool is_in_use(int32_t ordinal) {
+  static const auto state = reinterpret_cast<CUresult (*)(CUdevice, unsigned*, int*)>(
+      driver_function("cuDevicePrimaryCtxGetState", 7000));
+  unsigned flags = 0;
+  int active = 1;
+  if (state != nullptr && state(ordinal, &flags, &active) != CUDA_SUCCESS) return true;
+  return active != 0;
+}
+
 Status reach(int32_t ordinal) {
   int here = 0;
   bool direct = false;
@@ -246,6 +273,7 @@ const Device* cuda_device(const char** reason) {
       &kIpc,
       &cuda_fused_stages(),
       can_reach,
+      is_in_use,
   };
   int count = 0;  // left alone where there is no driver
   const cudaError_t error = cudaGetDeviceCount(&count);

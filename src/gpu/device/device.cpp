@@ -51,7 +51,7 @@ Status wait_for(const Device& device, EventHandle event, uint64_t deadline_us,
 }
 
 OnDevice::~OnDevice() {
-  if (changed_) (void)device_.set_current(before_).ok();
+  if (changed_ && device_.is_in_use(before_)) (void)device_.set_current(before_).ok();
 }
 
 Status OnDevice::enter(int32_t ordinal) {

@@ -107,6 +107,9 @@ struct Device {
   /** Whether kernels on device `from` can read and write the memory of device `to`: where reach()
    *  has been called there, if they are two. */
   Status (*can_reach)(int32_t from, int32_t to, bool* can);
+  /** Whether this process uses that device already. set_current() makes it do so, which takes
+   *  hundreds of MiB there. */
+  bool (*is_in_use)(int32_t ordinal);
 };
 
 /** The accelerator of this process: CUDA's where the library has it and the machine has a driver
@@ -133,7 +136,9 @@ void describe_devices(void (*line)(void* user, const char* text), void* user);
 Status wait_for(const Device& device, EventHandle event, uint64_t deadline_us,
                 Status (*look)(void* argument), void* argument, bool* done);
 
-/** Makes a device current for as long as it lives, then the one before. */
+/** Makes a device current for as long as it lives, then the one before. One that this process does
+ *  not use is not made current again: a thread that never chose a device has the first, and each
+ *  process of a machine would take memory there. */
 class OnDevice {
  public:
   explicit OnDevice(const Device& device) : device_(device) {}

@@ -218,6 +218,8 @@ void IpcFused::know_peers(FusedArgs* args) const {
 bool IpcFused::waits(void* self) {
   const IpcFused& fused = *static_cast<const IpcFused*>(self);
   bool done = false;
+  OnDevice here(fused.device());  // the thread may have another one, or none
+  if (!here.enter(fused.ordinal()).ok()) return true;
   return !fused.device().query(fused.done_, &done).ok() || !done;
 }
 

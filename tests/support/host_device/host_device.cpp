@@ -152,6 +152,7 @@ const Device& host_device() {
       &host_ipc(),
       &host_fused_stages(),
       [](int32_t, int32_t, bool* can) { return *can = true, Status(); },
+      [](int32_t) { return true; },
   };
   return kDevice;
 }
