@@ -136,8 +136,10 @@ __attribute__((noinline)) void norm_granules(const NormArgs& args) {
   });
 }
 
-/** The next granule, which prefetchers do not know. */
-void prefetch_granule(const QuantizeArgs& args, const Granule& granule, const Tile& tile) {
+/** The next granule, which prefetchers do not know. In line: gcc drops calls of functions that only
+ *  prefetch. */
+GQ_INLINE void prefetch_granule(const QuantizeArgs& args, const Granule& granule,
+                                const Tile& tile) {
   if (args.dtype != GQSGD_FLOAT32) return;
   const size_t next = granule.offset + args.range.group.stride_values + tile.offset;
   prefetch_values(static_cast<const float*>(args.values) + next);

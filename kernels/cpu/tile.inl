@@ -57,8 +57,9 @@ void for_each_tile_apart(const Range& range, Work work) {
 // memory).
 constexpr uint32_t kValuesAhead = 1024;
 
-/** Prefetches a tile of values, which may lie behind the end of their buffer. */
-void prefetch_values(const float* value) {
+/** Prefetches a tile of values, which may lie behind the end of their buffer. In line: gcc drops
+ *  calls of functions that only prefetch. */
+GQ_INLINE void prefetch_values(const float* value) {
   constexpr uint32_t kLineValues = 64 / sizeof(float);
   for (uint32_t e = 0; e < kTileValues; e += kLineValues) __builtin_prefetch(value + e, 0, 2);
 }
