@@ -198,8 +198,8 @@ struct FusedStages {
   }
 };
 
-/** With one norm, which the words of the first barrier are the parts of, or one for each tensor of a
- *  list. */
+/** With one norm, which the words of the first barrier are the parts of, or one for each tensor of
+ *  a list. */
 template <typename Levels, typename Sum, typename Decoder>
 struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
   using FusedStages<Levels, Sum, Decoder>::FusedStages;
@@ -217,7 +217,9 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
     Scale scale = levels.scale_for_norm(norm);
     uint32_t last = kNoTensor;
     this->run_quantize([&](const FusedPlace& place) {
-      if (is_list && place.tensor != last) scale = levels.scale_for_norm(norm_of(call, place.tensor));
+      if (is_list && place.tensor != last) {
+        scale = levels.scale_for_norm(norm_of(call, place.tensor));
+      }
       last = place.tensor;
       return scale;
     });

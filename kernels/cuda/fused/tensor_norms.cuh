@@ -6,8 +6,9 @@
 
 namespace gq::cuda {
 
-/** Blocks raise words that are 0 before a call. Calls use two copies of them in turn: a peer may read
- *  those of the last call until its next kernel begins, and at a call's barriers that has begun. */
+/** Blocks raise words that are 0 before a call. Calls use two copies of them in turn: a peer may
+ *  read those of the last call until its next kernel begins, and at a call's barriers that has
+ *  begun. */
 struct TensorNorms {
   uint32_t count;  ///< 0: the call has one norm, or those of blocks
 

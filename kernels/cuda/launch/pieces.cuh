@@ -35,7 +35,7 @@ inline const void* place_of(const NormView& view) {
 inline uint32_t operand_count(const ReduceManyArgs& args) {
   return args.weights != nullptr ? args.weight_count : args.coding.ranks;
 }
-/** Whether operands are arguments of the kernel; else they are in an array of the device's memory. */
+/** Whether operands are arguments of the kernel; else they are in an array of device memory. */
 inline bool are_arguments(const ReduceManyArgs& args) {
   return args.operands != nullptr && operand_count(args) <= kOperandArgumentsMax &&
          args.range.grouped == nullptr;

@@ -20,8 +20,8 @@ struct OperandList {
   GQ_DEVICE static float weight_of(uint32_t) { return 1; }
 };
 
-/** The same with what each counts: the ranks that it stands for, 1 where there are no weights, or, of
- *  means that have scales of their own, what a step counts. */
+/** The same with what each counts: the ranks that it stands for, 1 where there are no weights, or,
+ *  of means that have scales of their own, what a step counts. */
 template <bool kOwnScales>
 struct WeightedOperandList : OperandList {
   float weight[kOperandArgumentsMax];

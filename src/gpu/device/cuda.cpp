@@ -155,8 +155,8 @@ Status can_reach(int32_t from, int32_t to, bool* can) {
   return Status();
 }
 
-/** A function of the driver, which the library does not link; null if the driver lacks it. `version`
- *  is that of CUDA which has it in this form. */
+/** A function of the driver, which the library does not link; null if the driver lacks it.
+ *  `version` is that of CUDA which has it in this form. */
 void* driver_function(const char* name, [[maybe_unused]] unsigned version) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;

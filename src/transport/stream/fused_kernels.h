@@ -20,8 +20,8 @@ class FusedKernels {
    * same on all ranks; 0 if they could not all run at once, or do not reach each other. */
   virtual Status block_count(uint32_t* count) = 0;
   /** Fills in what ranks know of each other and enqueues this rank's kernel, behind its segments,
-   *  if they are many, and the step that is taken for it if `step` is not null; what `stream` gets from now on comes behind it. Waits
-   * on the host until all ranks have got so far. */
+   *  if they are many, and the step that is taken for it if `step` is not null; what `stream` gets
+   *  from now on comes behind it. Waits on the host until all ranks have got so far. */
   virtual Status launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step,
                         StreamHandle stream) = 0;
   /** Whether graphs may have kernels of this group, which its calls have had. */

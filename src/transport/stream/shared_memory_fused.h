@@ -36,8 +36,8 @@ class SharedMemoryFused : public FusedKernels {
   uint32_t size() const { return streams_.size(); }
   /** What kernels of this rank find in its own memory before the first one; enqueued. */
   Status clear(FusedBuffers* buffers, StreamHandle stream) const;
-  /** The kernel, behind the segments that it reads, if they are many, and the step that is taken for
-   *  it if `step` is not null. */
+  /** The kernel, behind the segments that it reads, if they are many, and the step that is taken
+   *  for it if `step` is not null. */
   Status enqueue(FusedArgs* args, TakeStepArgs* step, StreamHandle stream) const;
   /** What peers read of this rank: their shard of its codes, and its sums. */
   void count_traffic(const FusedArgs& args);

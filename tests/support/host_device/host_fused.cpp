@@ -78,7 +78,7 @@ class HostStages {
     site_.step_at = nullptr;
   }
 
-  /** The part of the one norm, as a pattern; those of blocks and tensors stay in the rank's memory. */
+  /** The part of the one norm, as a pattern; those of blocks and tensors stay in memory. */
   uint32_t norm(const TensorNorms& norms, const GridBarrier& barrier, uint32_t call) const {
     uint32_t largest = 0;
     each_part([&](const FusedTile& tile, uint32_t tensor) {
