@@ -217,9 +217,8 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
     Scale scale = levels.scale_for_norm(norm);
     uint32_t last = kNoTensor;
     this->run_quantize([&](const FusedPlace& place) {
-      if (is_list && place.tensor != last) {
-        scale = levels.scale_for_norm(norm_of(call, place.tensor));
-      }
+      const bool is_other = is_list && place.tensor != last;
+      if (is_other) scale = levels.scale_for_norm(norm_of(call, place.tensor));
       last = place.tensor;
       return scale;
     });

@@ -112,7 +112,7 @@ void Operands::add(const std::string& statement, uint32_t line) {
   std::vector<Group> groups = groups_of(rest.substr(end));
   made.value_count = take_vector(&name);
   size_t outs = 1, ins = 1;
-  if (name.rfind("red.", 0) == 0) {  // an atomic operation whose result nobody takes
+  if (name.rfind("red.", 0) == 0) {  // an atomic operation without a result
     name = "atom" + name.substr(3);
     made.out[0] = new_register(0);
   } else if (name.rfind("bra", 0) == 0) {
