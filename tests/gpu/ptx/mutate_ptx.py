@@ -16,6 +16,7 @@ MUTATIONS = {
     "no_warp_barriers": (r"\n\tbar\.warp\.sync[^;]*;", ""),
     "words_out_of_order": (
         r"(st\.global\S*\.v4\.\S+\s*\[[^]]*\], *\{)(%\w+), (%\w+),", r"\1\3, \2,"),
+    "the_half_beside": (r"(ld\.global\S*\.[ub]16\s*%\w+, \[%\w+)\]", r"\1+2]"),
     "blocks_of_one_number": (r"%ctaid\.x", "0"),
     "peaks_of_one_thread": (r"redux\.sync\.max\.u32(\s+%r\d+), *(%r\d+),[^;]+;", r"mov.u32\1, \2;"),
     "whole_for_all": (r"ld\.volatile\.global\.u32(\s+%r\d+), \[[^]]*\];", r"mov.u32\1, 0;"),
