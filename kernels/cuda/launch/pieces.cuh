@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-#include <memory>
-#include <new>
-
 #include "kernels/cuda/launch/launch.cuh"
 #include "kernels/numbers.h"
 
@@ -169,26 +166,31 @@ StageError write_items(const Launcher& launcher, size_t count, Item* out, ItemOf
 template <typename Stage, typename PieceOf>
 StageError list_pieces(const Launcher& launcher, size_t count, const BatchTable& table,
                        PieceOf piece_of, Pieces<Stage>* pieces) {
-  const bool fit = count <= kBatchArgumentsMax;
-  const std::unique_ptr<Piece[]> beyond(fit ? nullptr : new (std::nothrow) Piece[count]);
-  Piece* const listed = fit ? pieces->argument : beyond.get();
-  if (listed == nullptr) return {"a batch", 0, nullptr, "no memory for its pieces"};
   Stage stage = pieces->stage;
-  for (size_t k = 0; k < count; ++k) {
-    listed[k] = piece_of(k);
-    stage.set(listed[k]);
+  const auto next = [&](size_t k) {
+    Piece piece = piece_of(k);
+    stage.set(piece);
     pieces->iteration_count += stage.iterations();
-    listed[k].end = pieces->iteration_count;
-  }
+    piece.end = pieces->iteration_count;
+    return piece;
+  };
   pieces->piece_count = static_cast<uint32_t>(count);
-  if (fit) return {};
+  if (count <= kBatchArgumentsMax) {
+    for (size_t k = 0; k < count; ++k) pieces->argument[k] = next(k);
+    return {};
+  }
   auto* const on_device = static_cast<Piece*>(table.on_device);
   pieces->table = on_device;
-  if (table.written != nullptr) {
-    if (memcmp(table.written, listed, count * sizeof(Piece)) == 0) return {};
-    memcpy(table.written, listed, count * sizeof(Piece));
+  if (table.written == nullptr) return write_items(launcher, count, on_device, next);
+  auto* const written = static_cast<Piece*>(table.written);
+  bool differs = false;
+  for (size_t k = 0; k < count; ++k) {
+    const Piece piece = next(k);
+    differs |= memcmp(&written[k], &piece, sizeof piece) != 0;
+    written[k] = piece;
   }
-  return write_items(launcher, count, on_device, [&](size_t k) { return listed[k]; });
+  if (!differs) return {};
+  return write_items(launcher, count, on_device, [&](size_t k) { return written[k]; });
 }
 
 /** Calls of one stage that become one launch. */
