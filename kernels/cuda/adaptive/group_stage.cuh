@@ -6,6 +6,7 @@
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/groups.h"
 #include "kernels/cuda/adaptive/group_widths.cuh"
+#include "kernels/cuda/launch/search.cuh"
 #include "kernels/cuda/launch/values_kernel.cuh"
 
 namespace gq::cuda {
@@ -33,16 +34,6 @@ struct ThreadPlace {
   uint64_t first_value;  ///< of the buffer, in the call
   Place in_buffer;
 };
-
-/** The last one that begins at the value or before. */
-GQ_DEVICE uint32_t segment_of(const SegmentPlace* segments, uint32_t count, uint64_t value) {
-  uint32_t low = 0, high = count;
-  while (high - low > 1) {
-    const uint32_t middle = (low + high) / 2;
-    (segments[middle].first_value <= value ? low : high) = middle;
-  }
-  return low;
-}
 
 /** Values of a call, or of one tensor in it, in a buffer. */
 struct GroupBuffer {
@@ -84,7 +75,8 @@ struct GroupedRange : StageDefaults {
       const uint64_t first = groups.interleaved ? 0 : first_value;
       return {values, first, end() - first};
     }
-    const SegmentPlace& segment = segments[segment_of(segments, segment_count, value)];
+    const SegmentPlace& segment = segments[last_begun(
+        segment_count, value, [&](uint32_t k) { return segments[k].first_value; })];
     assume_global(segment.*memory);
     return {segment.*memory, segment.first_value, segment.value_count};
   }

@@ -2,6 +2,7 @@
 #ifndef GQ_KERNELS_CUDA_FUSED_SEGMENTS_CUH
 #define GQ_KERNELS_CUDA_FUSED_SEGMENTS_CUH
 
+#include "kernels/cuda/launch/search.cuh"
 #include "kernels/fused.h"
 
 namespace gq::cuda {
@@ -35,16 +36,7 @@ struct FusedSegments {
 
   /** The last one that begins with this value or before it. */
   GQ_HD uint32_t find(uint64_t value) const {
-    uint32_t low = 0, high = count - 1;
-    while (low < high) {
-      const uint32_t middle = (low + high + 1) / 2;
-      if (first_of(middle) <= value) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    }
-    return low;
+    return last_begun(count, value, [&](uint32_t k) { return first_of(k); });
   }
 };
 

@@ -64,18 +64,6 @@ GQ_HD uint64_t compare_exchange(uint64_t* place, uint64_t expected, uint64_t wan
 #endif
 }
 
-/** The larger of it and `value` takes the place, whatever other blocks of the device do there. */
-GQ_HD void raise_in_memory(uint32_t* place, uint32_t value) {
-#if defined(__CUDA_ARCH__)
-  atomicMax(place, value);
-#else
-  uint32_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
-  while (seen < value && !__atomic_compare_exchange_n(place, &seen, value, true, __ATOMIC_RELAXED,
-                                                      __ATOMIC_RELAXED)) {
-  }
-#endif
-}
-
 /** Time since some moment. */
 GQ_HD uint64_t clock_ns() {
 #if defined(__CUDA_ARCH__)

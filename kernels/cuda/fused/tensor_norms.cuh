@@ -23,7 +23,7 @@ struct TensorNorms {
   /** Before the barrier for norms. */
   GQ_HD void raise(const GridBarrier& barrier, uint32_t call, uint32_t tensor,
                    uint32_t magnitude) const {
-    raise_in_memory(&control_of(barrier).tensor_norms[call % 2][tensor], magnitude);
+    cuda::raise(&control_of(barrier).tensor_norms[call % 2][tensor], magnitude);
   }
 
   /** Behind it: the largest of all ranks. */

@@ -18,7 +18,10 @@ GQ_HD void raise(uint32_t* place, uint32_t value) {
 #if defined(__CUDA_ARCH__)
   atomicMax(place, value);
 #else
-  *place = value > *place ? value : *place;
+  uint32_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
+  while (seen < value && !__atomic_compare_exchange_n(place, &seen, value, true, __ATOMIC_RELAXED,
+                                                      __ATOMIC_RELAXED)) {
+  }
 #endif
 }
 

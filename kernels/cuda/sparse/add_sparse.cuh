@@ -7,6 +7,7 @@
 #include <cub/block/block_reduce.cuh>
 
 #include "kernels/codec/sparse.h"
+#include "kernels/cuda/launch/search.cuh"
 #include "kernels/cuda/launch/values_kernel.cuh"
 #include "kernels/cuda/sparse/scan.cuh"
 #include "kernels/sparse_workspace.h"
@@ -67,12 +68,7 @@ struct GroupedEntries {
   /** The last group that begins at `value` or before, else the first one. */
   GQ_DEVICE uint64_t group_at(uint32_t number, const RankEntries& sparse, uint64_t value) const {
     const uint64_t* const begins = group_values(number);
-    uint64_t low = 0, high = group_count(sparse);
-    while (high - low > 1) {
-      const uint64_t middle = low + (high - low) / 2;
-      (begins[middle] <= value ? low : high) = middle;
-    }
-    return low;
+    return last_begun(group_count(sparse), value, [&](uint64_t k) { return begins[k]; });
   }
 };
 
