@@ -23,6 +23,18 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
   atomicMax(stage.result.out, largest);
 }
 
+/** Iterations of a stage on values none of which is the last. */
+template <typename Stage, typename Own>
+GQ_DEVICE void run_full_warps(const Stage& stage, Own& own, uint32_t end) {
+  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) {
+    Place place = stage.place(k);
+    place.warp_is_full = true;
+    float value[kThreadValues];
+    stage.give(place, own, value);
+    stage.take(place, own, value);
+  }
+}
+
 template <typename Levels>
 __global__ void __launch_bounds__(kBlockThreads, 3)
     hot_quantize(Quantize<Levels> stage, uint32_t end) {
@@ -35,13 +47,7 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
   __builtin_assume(stage.norms.one != nullptr);
   auto own = stage.begin();
   own.scale.power = 1;
-  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) {
-    Place place = stage.place(k);
-    place.warp_is_full = true;
-    float value[kThreadValues];
-    stage.give(place, own, value);
-    stage.take(place, own, value);
-  }
+  run_full_warps(stage, own, end);
 }
 
 template <typename Merge>
@@ -62,13 +68,7 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
   __builtin_assume(stage.scales.one != nullptr);
   auto own = stage.begin();
   own.constant = false;
-  for (uint32_t k = blockIdx.x; k < end; k += gridDim.x) {
-    Place place = stage.place(k);
-    place.warp_is_full = true;
-    float value[kThreadValues];
-    stage.give(place, own, value);
-    stage.take(place, own, value);
-  }
+  run_full_warps(stage, own, end);
 }
 
 /** Tiles of codes none of which is the last. */
