@@ -113,7 +113,7 @@ typedef enum GQSGD_ENUM_TYPE {
 typedef enum GQSGD_ENUM_TYPE { GQSGD_SUM = 0, GQSGD_MEAN = 1, GQSGD_OP_MAX_ = INT32_MAX } gqsgd_op;
 
 /** docs/SCHEDULES.md. AUTO is DIRECT; with the option `costs` the fastest whose squared error
- *  is expected below 1.5 times DIRECT's. NATIVE needs a transport with an allreduce (MPI). */
+ *  is expected below 1.5 times DIRECT's. NATIVE needs MPI, NCCL or a table with an allreduce. */
 typedef enum GQSGD_ENUM_TYPE {
   GQSGD_SCHEDULE_AUTO = 0,
   GQSGD_SCHEDULE_RING = 1,

@@ -10,8 +10,8 @@
  * difference between ranks is MISMATCH at once, on all of them. Otherwise it is found on the GPU,
  * and `recv` stays as it was; gqsgd_comm_status returns it, and so does the next call, which is
  * executed nevertheless.
- * All collectives work there, with every schedule but HIERARCHICAL over several nodes. AUTO is
- * DIRECT, also with `costs`.
+ * All collectives work there, with every schedule. AUTO is DIRECT; with `costs` it is NATIVE, with
+ * float32 in place of codes, where that is faster (docs/COST.md).
  * The _start forms enqueue the call in the same way. Their request ends when the stream has
  * executed the call. Its status is what the GPU found for this call; no later call returns it.
  *
@@ -37,7 +37,9 @@ gqsgd_status gqsgd_nccl_unique_id_create(const char *options, gqsgd_unique_id *u
 
 /** Joins a group of `size` ranks, each with the GPU that is current on its thread, as rank `rank`;
  *  returns when all are there and connected, or TIMEOUT. Beside the other options
- *    nccl=FILE   the NCCL to use
+ *    nccl=FILE         the NCCL to use
+ *    nccl_blocking=on  NCCL's functions block: less time for each, but no deadline while they
+ *                      connect ranks, as here; equal on all ranks
  *  chunk_value_count is 4194304 where it is not given. */
 gqsgd_status gqsgd_comm_create_nccl(const gqsgd_unique_id *unique_id, int32_t rank, int32_t size,
                                     const char *options, gqsgd_comm *comm);

@@ -10,8 +10,9 @@
 namespace gq {
 
 inline constexpr uint32_t kFusedRanksMax = 16;
-/** Blocks of a rank: with more of them each waits for more words, and links gain nothing. */
-inline constexpr uint32_t kFusedBlocksMax = 64;
+/** Blocks of a rank: so many keep as many bytes under way as a device's memory needs, and with more
+ *  of them each waits for more words (docs/decisions/0019-fused-kernels.md). */
+inline constexpr uint32_t kFusedBlocksMax = 128;
 
 /** Values that a block takes at once: its tile of a shard (kernels/cuda/fused/tiles.cuh). */
 inline constexpr uint32_t kFusedIterationValues = 4096;
@@ -19,9 +20,13 @@ GQ_HD constexpr uint32_t fused_tile_values(const Coding& coding) {
   return coding.block > kFusedIterationValues ? coding.block : kFusedIterationValues;
 }
 
-/** The capacity, in values. Not measured: over memory of an H200 such a call takes about as long as
- *  a host takes to launch the stages of eight ranks (docs/decisions/0019-fused-kernels.md). */
-inline constexpr uint64_t kFusedValuesMax = uint64_t{1} << 22;
+/** The capacity, in values of a byte each: a bucket of 25 MiB of float32, and what its last tensor
+ *  has beyond. The rest of the kernel has no such limit. */
+inline constexpr uint64_t kFusedValuesMax = uint64_t{1} << 23;
+/** Of a format: float32 take four times the memory of codes. */
+GQ_HD constexpr uint64_t fused_values_max(const Coding& coding) {
+  return coding.levels == Levels::none ? kFusedValuesMax / sizeof(float) : kFusedValuesMax;
+}
 inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignment;
 
 /** Tensors of a call; those of a list are its segments (docs/FORMAT.md, section 15). More than are
@@ -31,7 +36,8 @@ inline constexpr uint32_t kFusedSegmentsMax = 8192;
 
 /** What blocks wait for: norms of all ranks, then codes, then sums. Where a block reads only what
  *  blocks of its own number have written it waits for those alone: for codes, and for norms of
- *  blocks of values. */
+ *  blocks of values. Without norms the first barrier shows that peers are through with the last
+ *  call's sums. */
 enum class BarrierOf : uint32_t { norms, codes, sums };
 inline constexpr uint32_t kBarrierKinds = 3;
 
@@ -55,11 +61,11 @@ struct alignas(256) FusedControl {
 /** What each rank has on its device. Places are those of the values of a whole call. */
 struct FusedBuffers {
   FusedControl control;
-  uint32_t words[kFusedValuesMax / sizeof(uint32_t)];  ///< codes, and sums of its own shard
   uint16_t norms[kFusedBlockNormsMax];                 ///< of its own blocks
   uint16_t merged[kFusedBlockNormsMax];                ///< of those of all ranks
   uint16_t scales[kFusedBlockNormsMax];                ///< of the sums of its own shard
   SegmentPlace segments[kFusedSegmentsMax];  ///< of its call, if there are so many
+  uint32_t words[kFusedValuesMax / sizeof(uint32_t)];  ///< codes or values, and sums of its shard
 };
 
 /** A word of host memory for each rank, which its kernels look at while they wait: they leave once
@@ -137,9 +143,11 @@ struct FusedArgs {
   void* stream;
 };
 
-/** Formats whose norms are the largest magnitudes of all ranks and whose codes are as long as those
- *  of their sums: with one norm, or linear in blocks whose sums get scales of their own. */
+/** Float32, and formats whose norms are the largest magnitudes of all ranks and whose codes are as
+ *  long as those of their sums: with one norm, or linear in blocks whose sums get scales of their
+ *  own. */
 constexpr bool has_fused_kernel(const Format& format, const Coding& coding) {
+  if (coding.levels == Levels::none) return coding.wide;
   const bool largest = format.q == NormOrder::inf && format.p == NormOrder::inf;
   const bool kind = coding.block == 0 ? has_norm(coding.levels) && !coding.rescale
                                       : coding.levels == Levels::linear && coding.rescale;

@@ -172,9 +172,16 @@ struct Gate {
 };
 inline constexpr uint32_t kGateUndecided = 0, kGateClosed = 1, kGateOpen = 2;
 
+/** Whether the results of a call find no room in the caches of most processors, or in what a core
+ *  has of them, so that only memory has them when they are read. */
+constexpr bool has_nontemporal_results(uint64_t value_count, int32_t dtype) {
+  return value_count * dtype_size_bytes(dtype) >= uint64_t{16} << 20;
+}
+
 /** words: what reduce_many wrote if coding.wide, else codes reduced in code form. scales: what
  *  reduce_many wrote with rescale, else the global norms. gate: values are left alone if it is
- *  closed by then. */
+ *  closed by then. nontemporal, on a CPU: values may be stored without reading what was there into
+ *  a cache first. */
 struct DequantizeArgs {
   Coding coding;
   RandomSite random;  ///< shared draws only: rank and hop are not used
@@ -187,6 +194,7 @@ struct DequantizeArgs {
   void* stream;
   Gate gate = {};
   NormView norms = {};  ///< adaptive widths: the global norms, which they follow from
+  bool nontemporal = false;
 };
 
 /** The widths of the blocks of one group, from the codes of their global norms: one byte each. */
@@ -366,6 +374,10 @@ const Stages* cpu_stages_here(size_t number);
 /** The stages of CUDA devices, where the build has them: they run on the current device. */
 const Stages& cuda_stages();
 const BatchStages& cuda_batch_stages();
+
+/** Loads all of their kernels on the current device, for what remains of the process. CUDA would do
+ *  so at each one's first launch, and wait for what runs on the device. */
+StageError cuda_load_kernels();
 
 /** The toolkit and the devices that they were compiled for: "13.0.88 for sm_90". */
 const char* cuda_build();

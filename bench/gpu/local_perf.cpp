@@ -1,5 +1,5 @@
-// gpu_local_perf: how long an allreduce of threads takes on this machine's device, all ranks on one
-// GPU, and how long a host needs to fill its stream with it.
+// gpu_local_perf: how long an allreduce of threads takes, all ranks on one GPU or spread over
+// several, and how long a host needs to fill its stream with it.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,19 +15,21 @@ namespace gq::bench {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: gpu_local_perf [--values N] [--ranks N] [--calls N] [--fused 1]\n"
+    "usage: gpu_local_perf [--values N] [--ranks N] [--devices N] [--calls N] [--fused 1]\n"
     "  --values  values of each rank, default 6553600 (25 MiB of float32)\n"
-    "  --fused   1: calls of 2^10, 2^12 .. 2^22 values by fused kernels (schedule direct) beside\n"
+    "  --fused   1: calls of 2^10 to 2^23 values by fused kernels (schedule direct) beside\n"
     "            the same moves by stages (schedule hierarchical)\n"
     "  --ranks   threads, default 2, 4 and 8\n"
+    "  --devices which ranks take in turn, default 1\n"
     "  --calls   timed calls of each kind, default 20, of which the median is shown\n"
-    "Status 77: there is no device.\n";
+    "Status 77: there is no device, or not so many.\n";
 
 using Clock = std::chrono::steady_clock;
 
 struct Options {
   size_t value_count = 6553600;
   size_t rank_count = 0;
+  size_t device_count = 1;
   size_t call_count = 20;
   size_t fused = 0;
 };
@@ -49,7 +51,12 @@ constexpr Kind kKinds[] = {{"none", GQSGD_SCHEDULE_DIRECT, "direct"},
 constexpr Kind kSweep[] = {{"paper-gl8", GQSGD_SCHEDULE_DIRECT, "fused"},
                            {"paper-gl8", GQSGD_SCHEDULE_HIERARCHICAL, "stages"},
                            {"blocks-8", GQSGD_SCHEDULE_DIRECT, "fused"},
-                           {"blocks-8", GQSGD_SCHEDULE_HIERARCHICAL, "stages"}};
+                           {"blocks-8", GQSGD_SCHEDULE_HIERARCHICAL, "stages"},
+                           {"none", GQSGD_SCHEDULE_DIRECT, "fused"},
+                           {"none", GQSGD_SCHEDULE_HIERARCHICAL, "stages"}};
+/** The last are the capacity of fused kernels; of float32 they have a quarter (kernels/fused.h). */
+constexpr size_t kSweepLog2[] = {10, 12, 14, 16, 18, 20, 21, 22, 23};
+constexpr size_t kFloatsLog2 = 21;
 
 double us_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
@@ -101,6 +108,7 @@ void measure(size_t rank_count, const Kind& kind, const Options& options) {
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < rank_count; ++rank) {
     threads.emplace_back([&, rank] {
+      cuda_done(cudaSetDevice(static_cast<int>(rank % options.device_count)), "cudaSetDevice");
       make_calls(comms[rank], kind, options, rank == 0 ? &times : nullptr);
       library_done(gqsgd_comm_destroy(comms[rank]), "gqsgd_comm_destroy");
     });
@@ -115,11 +123,12 @@ bool parse(int argc, char** argv, Options* options) {
   for (int k = 1; k + 1 < argc; k += 2) {
     const std::string name = argv[k];
     const long long number = atoll(argv[k + 1]);
-    size_t* const option = name == "--values"  ? &options->value_count
-                           : name == "--ranks" ? &options->rank_count
-                           : name == "--calls" ? &options->call_count
-                           : name == "--fused" ? &options->fused
-                                               : nullptr;
+    size_t* const option = name == "--values"    ? &options->value_count
+                           : name == "--ranks"   ? &options->rank_count
+                           : name == "--devices" ? &options->device_count
+                           : name == "--calls"   ? &options->call_count
+                           : name == "--fused"   ? &options->fused
+                                                 : nullptr;
     if (option == nullptr || number <= 0) return false;
     *option = static_cast<size_t>(number);
   }
@@ -132,9 +141,12 @@ void measure_all(size_t rank_count, const Options& options) {
     return;
   }
   Options here = options;
-  for (size_t log2 = 10; log2 <= 22; log2 += 2) {
+  for (const size_t log2 : kSweepLog2) {
     here.value_count = size_t{1} << log2;
-    for (const Kind& kind : kSweep) measure(rank_count, kind, here);
+    for (const Kind& kind : kSweep) {
+      const bool fits = log2 <= kFloatsLog2 || kind.quantizer != std::string("none");
+      if (fits) measure(rank_count, kind, here);
+    }
   }
 }
 
@@ -147,9 +159,14 @@ int run(int argc, char** argv) {
     fprintf(stderr, "no device: %s\n", cudaGetErrorString(error));
     return 77;
   }
+  if (options.device_count > static_cast<size_t>(device_count)) {
+    fprintf(stderr, "%zu devices are wanted, %d are there\n", options.device_count, device_count);
+    return 77;
+  }
   std::vector<size_t> rank_counts = {2, 4, 8};
   if (options.rank_count > 0) rank_counts = {options.rank_count};
-  printf("# all ranks on one device, medians of %zu calls\n", options.call_count);
+  printf("# ranks on %zu of the devices, medians of %zu calls\n", options.device_count,
+         options.call_count);
   printf("ranks    values  format     schedule   us a call  us to fill\n");
   for (const size_t rank_count : rank_counts) measure_all(rank_count, options);
   return 0;

@@ -186,7 +186,7 @@ void Measurement::judge_foreign(const Contender& contender, Row* row) {
 /** Floats added by the transport: rank 0's bits are those of all ranks, and those of a float32
  *  sum. */
 uint64_t Measurement::wrong_float_sums(Row* row) {
-  expected_ = output_;
+  expected_.assign(output_.begin(), output_.end());
   peers_.spread(&expected_);
   const uint64_t differing = wrong_count();
   if (peers_.rank() != 0) return differing;

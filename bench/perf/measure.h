@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/line_allocator.h"
 #include "bench/perf/options.h"
 #include "bench/perf/peers.h"
 
@@ -69,7 +70,8 @@ class Measurement {
   std::vector<gqsgd_quantizer> quantizers_;
   size_t value_count_ = 0;
   size_t in_place_call_count_ = 0;  ///< since the output was the input
-  std::vector<unsigned char> input_, output_, expected_;
+  LineVector<unsigned char> input_, output_;
+  std::vector<unsigned char> expected_;
 };
 
 }  // namespace gq::bench

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/line_allocator.h"
+
 namespace gq::bench {
 
 /** One thing to time. `run(set)` works on buffer set `set`: callers rotate them, so that what is
@@ -37,8 +39,8 @@ class Buffers {
  private:
   size_t value_count_;
   std::vector<float> norms_, uneven_norms_, scales_;
-  std::vector<std::vector<float>> values_, results_;
-  std::vector<std::vector<uint32_t>> codes_, own_codes_;
+  std::vector<LineVector<float>> values_, results_;
+  std::vector<LineVector<uint32_t>> codes_, own_codes_;
 };
 
 /** The yardsticks of the same run: memcpy, and the float32 add that codes replace. */

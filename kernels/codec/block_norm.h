@@ -30,15 +30,23 @@ struct Rescaled {
   float sum_norm;
 };
 
+/** The parts of rescaled() where norm and peak are positive numbers. */
+GQ_HD uint16_t rescaled_code(float norm, float peak, double full) {
+  const double scale = static_cast<double>(norm) * peak / full;
+  return norm_code(float_bits(round_up_to_float(scale)));
+}
+GQ_HD float rescaled_sum_norm(uint16_t code, float norm, double full) {
+  return static_cast<float>(norm_from_code(code) * full / norm);
+}
+
 /** norm: of the block, a norm_from_code. peak: the largest |sum| of the block. full: the sum where
  * all ranks hold their top code. The sum's norm may miss the peak by one rounding, never by more.
  */
 GQ_HD Rescaled rescaled(float norm, float peak, double full) {
   if (norm != norm) return Rescaled{kNormCodeNan, 0};
   if (norm == 0 || peak == 0) return Rescaled{0, 0};
-  const double scale = static_cast<double>(norm) * peak / full;
-  const uint16_t code = norm_code(float_bits(round_up_to_float(scale)));
-  return Rescaled{code, static_cast<float>(norm_from_code(code) * full / norm)};
+  const uint16_t code = rescaled_code(norm, peak, full);
+  return Rescaled{code, rescaled_sum_norm(code, norm, full)};
 }
 
 /** Sums of means that have scales of their own: what one step of the mean of `weight` ranks counts

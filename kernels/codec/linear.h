@@ -29,9 +29,9 @@ GQ_HD uint32_t linear_encode(float value, const Scale& scale, uint32_t steps, ui
 /** Both factors in one, if they can be. What is below half a unit is 0 in the end. */
 GQ_HD Scale folded_linear_scale(const Scale& scale) { return folded(scale, 0.25f); }
 
-/** What linear_at_24 adds: s from bit 24 on and behind it r(e); `bits` is R(e). */
-GQ_HD uint32_t linear_addend(uint32_t bits, uint32_t steps) {
-  return 2 * uniform_of<false>(bits) + (steps << (kUniformBits + 1));
+/** What linear_at_24 adds: s from bit 24 on and behind it the uniform number, r(e). */
+GQ_HD uint32_t linear_addend(uint32_t uniform, uint32_t steps) {
+  return 2 * uniform + (steps << (kUniformBits + 1));
 }
 
 /** The same out of the word that value e shares, but for bit 0, from which nothing is carried: R(e)

@@ -69,12 +69,13 @@ GQ_HD Strata strata_of(uint32_t rank, uint32_t ranks, uint32_t hop = 0) {
 /** One stratum, all of [0, 2^23). */
 GQ_HD Strata whole_stratum() { return strata_of(0, 1); }
 
-/** a times the own rank in GF(2^m). */
+/** a times the own rank in GF(2^m). Most groups have fields of few bits. */
 GQ_HD uint32_t field_product(const Strata& strata, uint32_t a) {
   uint32_t product = 0;
-  GQ_UNROLL for (uint32_t t = 0; t < kFieldBitsMax; ++t) {
-    product ^= strata.image[t] & (0u - ((a >> t) & 1));
-  }
+  const auto add = [&](uint32_t t) { product ^= strata.image[t] & (0u - ((a >> t) & 1)); };
+  GQ_UNROLL for (uint32_t t = 0; t < kFieldBitsMax / 2; ++t) add(t);
+  if (strata.field_bits <= kFieldBitsMax / 2) return product;
+  GQ_UNROLL for (uint32_t t = kFieldBitsMax / 2; t < kFieldBitsMax; ++t) add(t);
   return product;
 }
 
@@ -109,31 +110,29 @@ GQ_HD uint32_t stratum_offset(const Strata& strata, uint32_t bits_a) {
 
 /** The own stratum k; bits_b is R(e) of the draw that the group shares. */
 GQ_HD uint32_t stratum_of(const Strata& strata, uint32_t offset, uint32_t bits_b) {
-  const uint32_t b = mulhi(bits_b, strata.count);
-  if (strata.field_bits > 0) return offset ^ b;
-  const uint32_t sum = offset + b;
+  if (strata.field_bits > 0) return offset ^ bits_b >> (32 - strata.field_bits);
+  const uint32_t sum = offset + mulhi(bits_b, strata.count);
   return sum < strata.count ? sum : sum - strata.count;
 }
 
-/** A number of stratum k of Q, uniform there as v is below 2^23: the low bits of v below k, or
- *  (k * 2^23 + v) / Q. By a prime in two digits, of 11 and 12 bits. */
-GQ_HD uint32_t stratified_uniform(const Strata& strata, uint32_t stratum, uint32_t uniform) {
+/** A number of stratum k of Q, uniform there as v is below 2^23, the low bits of `own_bits`: those
+ *  of v below k, or (k * 2^23 + v) / Q. By a prime in two digits, of 11 and 12 bits. */
+GQ_HD uint32_t stratified_uniform(const Strata& strata, uint32_t stratum, uint32_t own_bits) {
   if (strata.reciprocal == 0) {
     const uint32_t below = kUniformBits - strata.field_bits;
-    return stratum << below | (uniform & ((1u << below) - 1));
+    return stratum << below | (own_bits & ((1u << below) - 1));
   }
-  const uint32_t upper = stratum << 11 | uniform >> 12;
+  const uint32_t upper = stratum << 11 | (own_bits & kUniformMask) >> 12;
   const uint32_t digit = strata_quotient(strata, upper);
-  const uint32_t lower = (upper - digit * strata.count) << 12 | (uniform & 0xfffu);
+  const uint32_t lower = (upper - digit * strata.count) << 12 | (own_bits & 0xfffu);
   return digit << 12 | strata_quotient(strata, lower);
 }
 
 /** What replaces r(e): own_bits is R(e) of the rank's own draw. */
 GQ_HD uint32_t correlated_uniform(const Strata& strata, uint32_t own_bits, uint32_t offset,
                                   uint32_t bits_b) {
-  const uint32_t uniform = own_bits & kUniformMask;
-  if (strata.count == 1) return uniform;
-  return stratified_uniform(strata, stratum_of(strata, offset, bits_b), uniform);
+  if (strata.count == 1) return own_bits & kUniformMask;
+  return stratified_uniform(strata, stratum_of(strata, offset, bits_b), own_bits);
 }
 
 }  // namespace gq

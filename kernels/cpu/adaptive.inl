@@ -49,7 +49,11 @@ struct BlockSteps {
 /** Norms or scales of the blocks of a granule, and zeros for those that it lacks. */
 void load_norms(const uint16_t* codes, const Granule& granule, NormSet& norms) {
   alignas(64) uint16_t code[kNormsAtOnce] = {};
-  memcpy(code, codes + granule.first_block, granule.block_count() * sizeof *code);
+  if (granule.block_count() == kGranuleBlocks) {  // without a call
+    memcpy(code, codes + granule.first_block, kGranuleBlocks * sizeof *code);
+  } else {
+    memcpy(code, codes + granule.first_block, granule.block_count() * sizeof *code);
+  }
   for (uint32_t k = 0; k < kNormsAtOnce; ++k) norms.norm[k] = norm_from_code(code[k]);
 }
 
@@ -57,17 +61,17 @@ void load_norms(const uint16_t* codes, const Granule& granule, NormSet& norms) {
 struct GranuleBlocks {
   NormSet norms;
   BlockSteps steps;
-  const uint8_t* width;
-  const uint16_t* first_plane;
+  BlockPlanes planes;
 
-  GranuleBlocks(const uint16_t* codes, const GroupWidths& widths, const Granule& granule)
-      : width(widths.width + granule.first_block),
-        first_plane(widths.first_plane + granule.first_block) {
+  /** plane_end: that of BlockPlanes. */
+  GranuleBlocks(const uint16_t* codes, const GroupWidths& widths, const Granule& granule,
+                uint32_t plane_end)
+      : planes(BlockPlanes{widths.width, widths.first_plane, plane_end}.from(granule.first_block)) {
     load_norms(codes, granule, norms);
     steps.first = 0;
     for (uint32_t k = 0; k < kNormsAtOnce; ++k) steps.steps[k] = code_max(kWidthMin);
     for (uint32_t k = 0; k < kGranuleBlocks; ++k) {  // widths beyond the last block are 0
-      const uint32_t bits = width[k];
+      const uint32_t bits = planes.width[k];
       steps.steps[k] = code_max(bits < kWidthMin ? kWidthMin : bits);
     }
   }
@@ -95,8 +99,7 @@ void encode_blocks(const float* value, const Granule& granule, const Tile& tile,
   CodeTile lanes;
   encode_linear(value, SegmentScales{scales, block_map(tile)}, steps, uniforms, lanes.byte);
   memset(lanes.byte + tile.count, 0, kTileValues - tile.count);
-  pack_blocks(lanes.byte, blocks_of(tile), blocks.width + steps.first,
-              blocks.first_plane + steps.first, words);
+  pack_blocks(lanes.byte, blocks_of(tile), blocks.planes.from(steps.first), words);
 }
 
 /** Calls `work` with the type of numbers that round. */
@@ -119,6 +122,13 @@ void clear_unspent(const Range& range, const GroupWidths& widths, uint32_t* word
   if (range.group.first_block != 0) return;
   memset(words + widths.plane_count * kPlaneWords, 0,
          (range.group.plane_count - widths.plane_count) * kPlaneWords * sizeof *words);
+}
+
+/** Behind the planes of a range. */
+uint32_t plane_end_of(const Range& range, const GroupWidths& widths) {
+  const size_t end =
+      range.group.first_block + (range.value_count + kAdaptiveBlock - 1) / kAdaptiveBlock;
+  return end < kGroupBlocks ? widths.first_plane[end] : widths.plane_count;
 }
 
 const void* values_from(const void* values, int32_t dtype, size_t offset) {
@@ -150,10 +160,11 @@ __attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
   GroupWidths widths;
   find_widths(args.norms.blocks, args.range.group, widths);
   clear_unspent(args.range, widths, args.words);
+  const uint32_t plane_end = plane_end_of(args.range, widths);
   const Thresholds thresholds = quantize_thresholds(coding, args.random);
   with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
     for_each_granule(args.range, [&](const Granule& granule) {
-      const GranuleBlocks blocks(args.norms.blocks, widths, granule);
+      const GranuleBlocks blocks(args.norms.blocks, widths, granule, plane_end);
       ScaleSet scales;
       fill_scales(blocks.steps, blocks.norms, scales);
       const void* values = values_from(args.values, args.dtype, granule.offset);
@@ -217,8 +228,8 @@ void add_block_of_means(const ReduceManyArgs& args, uint32_t width, size_t first
 
 void add_codes(const ReduceManyArgs& args, const GranuleBlocks& blocks, uint32_t b, uint32_t block,
                float* value) {
-  const uint32_t width = blocks.width[b];
-  const size_t first_word = size_t{blocks.first_plane[b]} * kPlaneWords;
+  const uint32_t width = blocks.planes.width[b];
+  const size_t first_word = blocks.planes.first_word(b);
   if (args.operand_scales_bytes != 0) {
     add_block_of_means(args, width, first_word, block, value);
   } else if (args.weights != nullptr || args.coding.ranks > kNarrowSums) {
@@ -235,26 +246,46 @@ void add_granule(const ReduceManyArgs& args, const Granule& granule, const Granu
     const uint32_t first = b * kAdaptiveBlock;
     const uint32_t left = granule.value_count > first ? granule.value_count - first : 0;
     const uint32_t count = left < kAdaptiveBlock ? left : kAdaptiveBlock;
-    const bool has_sum = count > 0 && blocks.width[b] > 0;
+    const bool has_sum = count > 0 && blocks.planes.width[b] > 0;
     if (has_sum) add_codes(args, blocks, b, granule.first_block + b, value);
     for (uint32_t e = has_sum ? count : 0; e < kAdaptiveBlock; ++e) value[e] = 0;
     uint32_t peak = 0;
     for (uint32_t e = 0; e < kAdaptiveBlock; ++e) peak = larger(peak, magnitude_bits(value[e]));
     sums.peak[b] = peak;
   }
+  for (uint32_t b = kGranuleBlocks; b < kNormsAtOnce; ++b) sums.peak[b] = 0;
+}
+
+/** The sum where all ranks hold the top code of a block. */
+GQ_INLINE double full_sum(double ranks, const GranuleBlocks& blocks, uint32_t b) {
+  return ranks * static_cast<int32_t>(blocks.steps.steps[b]);
+}
+
+/** Norms with rescale, of all blocks at once: norms and peaks beyond the last are 0. */
+__attribute__((noinline)) void rescale_sums(const ReduceManyArgs& args, const Granule& granule,
+                                            const GranuleBlocks& blocks, const GranuleSums& sums,
+                                            NormSet& norms) {
+  const double ranks = args.coding.ranks;
+  uint16_t codes[kNormsAtOnce];
+  norms = blocks.norms;
+  rescale_norms([&](uint32_t k) { return full_sum(ranks, blocks, k); }, sums.peak, norms, codes);
+  memcpy(args.out_scales + granule.first_block, codes, granule.block_count() * sizeof *codes);
 }
 
 /** The norms that the sums of a granule are encoded with; with rescale they follow from the sums,
  *  and their codes are written. */
 void find_sum_norms(const ReduceManyArgs& args, const Granule& granule,
                     const GranuleBlocks& blocks, const GranuleSums& sums, NormSet& norms) {
+  if (args.coding.rescale && args.operand_scales_bytes == 0) {
+    return rescale_sums(args, granule, blocks, sums, norms);
+  }
   for (uint32_t b = 0; b < kNormsAtOnce; ++b) norms.norm[b] = 0;
   for (uint32_t b = 0; b < granule.block_count(); ++b) {
-    const double full = static_cast<double>(args.coding.ranks) * blocks.steps.steps[b];
+    const double full = full_sum(args.coding.ranks, blocks, b);
     norms.norm[b] = static_cast<float>(full);
     if (!args.coding.rescale) continue;
-    const bool by_peak = args.operand_scales_bytes != 0 && blocks.width[b] > 0;
-    const Rescaled made = by_peak ? ScalesByPeaks()(0, sums.peak[b])
+    const bool by_peak = args.operand_scales_bytes != 0 && blocks.planes.width[b] > 0;
+    const Rescaled made = by_peak ? rescaled_means(sums.peak[b])
                                   : rescaled(blocks.norms.norm[b], float_from_bits(sums.peak[b]),
                                              full);
     norms.norm[b] = made.sum_norm;
@@ -270,7 +301,7 @@ __attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) 
   const Thresholds thresholds = encode_thresholds_of(args);
   with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
     for_each_granule(args.range, [&](const Granule& granule) {
-      const GranuleBlocks blocks(args.norms.blocks, widths, granule);
+      const GranuleBlocks blocks(args.norms.blocks, widths, granule, 0);
       GranuleSums sums;
       add_granule(args, granule, blocks, sums);
       NormSet norms;
@@ -291,11 +322,21 @@ void load_blocks(const uint32_t* words, const Tile& tile, const GranuleBlocks& b
                  CodeTile& lanes) {
   const size_t first = tile.offset / kAdaptiveBlock;
   const uint32_t count = blocks_of(tile);
-  unpack_blocks(words, count, blocks.width + first, blocks.first_plane + first, lanes.byte);
+  unpack_blocks(words, count, blocks.planes.from(first), lanes.byte);
   memset(lanes.byte + count * kAdaptiveBlock, 0, kTileValues - count * kAdaptiveBlock);
 }
 
 /** Steps of the result for each block; top codes are those of the block's width. */
+__attribute__((noinline)) void fill_linear_steps(const uint32_t* __restrict tops,
+                                                 uint32_t multiplier,
+                                                 const NormSet& __restrict scales,
+                                                 StepSet& __restrict steps) {
+  const auto step_of = [&](uint32_t k, float scale) {
+    return linear_step(scale, multiplier, tops[k]);
+  };
+  fill_steps_of<kGranuleBlocks>(step_of, scales, steps);
+}
+
 void fill_steps(const DequantizeArgs& args, const Granule& granule, const BlockSteps& tops,
                 StepSet& steps) {
   const uint32_t multiplier = args.op == GQSGD_SUM ? args.coding.ranks : 1;
@@ -308,32 +349,42 @@ void fill_steps(const DequantizeArgs& args, const Granule& granule, const BlockS
     };
     fill_steps_of<kGranuleBlocks>(step_of, scales, steps);
   } else {
-    const auto step_of = [&](uint32_t k, float scale) {
-      return linear_step(scale, multiplier, top[k]);
-    };
-    fill_steps_of<kGranuleBlocks>(step_of, scales, steps);
+    fill_linear_steps(top, multiplier, scales, steps);
   }
   steps.constants &= (1u << granule.block_count()) - 1;
 }
 
-void decode_blocks(const CodeTile& lanes, const Tile& tile, const BlockSteps& tops,
+void decode_blocks(const uint32_t* words, const Tile& tile, const GranuleBlocks& blocks,
                    const StepSet& steps, float* __restrict value) {
-  for (uint32_t e = 0; e < kTileValues; e += kAdaptiveBlock) {
-    const size_t b = (tile.offset + e) / kAdaptiveBlock;
-    const uint32_t top = tops.steps[b];
-    const float step = steps.step[b];
-    for (uint32_t k = e; k < e + kAdaptiveBlock; ++k) {
-      value[k] = linear_decode(lanes.byte[k], top, step);
+  const size_t first = tile.offset / kAdaptiveBlock;
+  const uint32_t* const tops = blocks.steps.steps + first;
+#if GQ_VECTOR_BYTES == 32
+  const BlockPlanes planes = blocks.planes.from(first);
+  if (planes.has_rows(kTileBlocks - 1)) {  // as blocks before it have
+    GQ_UNROLL for (uint32_t b = 0; b < kTileBlocks; ++b) {
+      decode_rows(words + planes.first_word(b), planes.width[b], tops[b], steps.step[first + b],
+                  value + b * kAdaptiveBlock);
     }
+    return;
+  }
+#endif
+  CodeTile lanes;
+  load_blocks(words, tile, blocks, lanes);
+  for (uint32_t b = 0; b < kTileBlocks; ++b) {
+    const uint32_t e = b * kAdaptiveBlock;
+    decode_lanes<kAdaptiveBlock>(lanes.byte + e, tops[b], steps.step[first + b], value + e);
   }
 }
 
-void decode_subtractive(const CodeTile& lanes, const Tile& tile, const BlockSteps& tops,
+void decode_subtractive(const uint32_t* words, const Tile& tile, const GranuleBlocks& blocks,
                         const StepSet& steps, const BitsTile& bits, float* __restrict value) {
+  CodeTile lanes;
+  load_blocks(words, tile, blocks, lanes);
   for (uint32_t e = 0; e < kTileValues; e += kAdaptiveBlock) {
     const size_t b = (tile.offset + e) / kAdaptiveBlock;
     for (uint32_t k = e; k < e + kAdaptiveBlock; ++k) {
-      value[k] = subtractive_decode(lanes.byte[k], tops.steps[b], steps.step[b], bits.bits[k]);
+      value[k] = subtractive_decode(lanes.byte[k], blocks.steps.steps[b], steps.step[b],
+                                    bits.bits[k]);
     }
   }
 }
@@ -343,23 +394,21 @@ void dequantize_granule(const DequantizeArgs& args, const Granule& granule,
                         const GranuleBlocks& blocks, const StepSet& steps) {
   const bool subtractive = args.coding.rounding_down == RoundingDown::subtractive;
   for_each_tile_of(granule, [&](const Tile& tile) {
-    if (args.dtype == GQSGD_FLOAT32) {  // the next granule's, which prefetchers do not know
+    const bool at_once = is_at_once(args, tile);
+    if (at_once) {  // the next granule's, which prefetchers do not know
       const float* const results = static_cast<const float*>(args.values) + tile.offset;
       prefetch_values(results + args.range.group.stride_values);
     }
-    CodeTile lanes;
-    load_blocks(args.words, tile, blocks, lanes);
     ValueTile values;
-    const bool at_once = args.dtype == GQSGD_FLOAT32 && is_full(tile);
     float* const value =
         at_once ? static_cast<float*>(args.values) + tile.offset : values.value;
     if (subtractive) {
       BitsTile bits;
       fill_bits(shared_stream_of(args.random, Draw::subtractive),
                 granule.first_value + tile.offset, bits);
-      decode_subtractive(lanes, tile, blocks.steps, steps, bits, value);
+      decode_subtractive(args.words, tile, blocks, steps, bits, value);
     } else {
-      decode_blocks(lanes, tile, blocks.steps, steps, value);
+      decode_blocks(args.words, tile, blocks, steps, value);
     }
     if (steps.constants != 0) write_constants(steps, block_map(tile), value);
     if (!at_once) store_values(args, tile, value);
@@ -369,8 +418,9 @@ void dequantize_granule(const DequantizeArgs& args, const Granule& granule,
 __attribute__((noinline)) void dequantize_adaptive(const DequantizeArgs& args) {
   GroupWidths widths;
   find_widths(args.norms.blocks, args.range.group, widths);
+  const uint32_t plane_end = plane_end_of(args.range, widths);
   for_each_granule(args.range, [&](const Granule& granule) {
-    const GranuleBlocks blocks(args.norms.blocks, widths, granule);
+    const GranuleBlocks blocks(args.norms.blocks, widths, granule, plane_end);
     StepSet steps;
     fill_steps(args, granule, blocks.steps, steps);
     DequantizeArgs here = args;

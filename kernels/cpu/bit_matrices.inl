@@ -119,24 +119,53 @@ GQ_MATRIX_TARGET __attribute__((noinline)) void add_by_matrices(const uint32_t* 
 
 #endif
 
-/** The planes of blocks whose lanes follow each other. */
-void pack_blocks(const uint8_t* lane, uint32_t count, const uint8_t* width,
-                 const uint16_t* first_plane, uint32_t* words) {
+/** Where the planes of blocks that follow each other are. */
+struct BlockPlanes {
+  const uint8_t* width;
+  const uint16_t* first_plane;
+  uint32_t end;  ///< behind the planes that may be read, or written before those of later blocks
+
+  BlockPlanes from(size_t block) const { return {width + block, first_plane + block, end}; }
+  size_t first_word(uint32_t b) const { return size_t{first_plane[b]} * kPlaneWords; }
+  bool has_rows(uint32_t b) const { return first_plane[b] + kWidthMax <= end; }
+};
+
+/** The planes of blocks whose lanes follow each other. With rows, planes beyond a block's own are
+ *  written, too, before the next block writes its own there. */
+void pack_blocks(const uint8_t* lane, uint32_t count, const BlockPlanes& planes, uint32_t* words) {
 #if GQ_VECTOR_BYTES == 64
-  if (has_bit_matrices()) return pack_by_matrices(lane, count, width, first_plane, words);
+  if (has_bit_matrices()) {
+    return pack_by_matrices(lane, count, planes.width, planes.first_plane, words);
+  }
 #endif
-  for (uint32_t b = 0; b < count; ++b) {
-    pack_planes(lane + b * kAdaptiveBlock, width[b], words + first_plane[b] * kPlaneWords);
+  for (uint32_t b = 0; b < count; ++b, lane += kAdaptiveBlock) {
+    uint32_t* const out = words + planes.first_word(b);
+#if GQ_VECTOR_BYTES == 32
+    if (planes.has_rows(b)) {
+      pack_rows(lane, out);
+      continue;
+    }
+#endif
+    pack_planes(lane, planes.width[b], out);
   }
 }
 
-void unpack_blocks(const uint32_t* words, uint32_t count, const uint8_t* width,
-                   const uint16_t* first_plane, uint8_t* lane) {
+void unpack_blocks(const uint32_t* words, uint32_t count, const BlockPlanes& planes,
+                   uint8_t* lane) {
 #if GQ_VECTOR_BYTES == 64
-  if (has_bit_matrices()) return unpack_by_matrices(words, count, width, first_plane, lane);
+  if (has_bit_matrices()) {
+    return unpack_by_matrices(words, count, planes.width, planes.first_plane, lane);
+  }
 #endif
-  for (uint32_t b = 0; b < count; ++b) {
-    unpack_planes(words + first_plane[b] * kPlaneWords, width[b], lane + b * kAdaptiveBlock);
+  for (uint32_t b = 0; b < count; ++b, lane += kAdaptiveBlock) {
+    const uint32_t* const in = words + planes.first_word(b);
+#if GQ_VECTOR_BYTES == 32
+    if (planes.has_rows(b)) {
+      unpack_rows(in, planes.width[b], lane);
+      continue;
+    }
+#endif
+    unpack_planes(in, planes.width[b], lane);
   }
 }
 

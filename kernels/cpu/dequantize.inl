@@ -6,17 +6,20 @@ struct StepSet {
   uint32_t constants;  ///< bit k: scale k is zero or not finite
 };
 
-/** `step_of(k, scale)` is the step of block k under a finite scale. */
+/** `step_of(k, scale)` is the step of block k under a finite scale. gcc makes vectors of several
+ *  loops and of choices between integers, in a function that is not inlined. */
 template <uint32_t kBlocks, typename StepOf>
 GQ_INLINE void fill_steps_of(StepOf step_of, const NormSet& __restrict scales,
                              StepSet& __restrict steps) {
+  alignas(64) float usable[kBlocks];
+  for (uint32_t k = 0; k < kBlocks; ++k) usable[k] = usable_norm(scales.norm[k]);
+  for (uint32_t k = 0; k < kBlocks; ++k) steps.step[k] = step_of(k, usable[k]);
   uint32_t constants = 0;
   for (uint32_t k = 0; k < kBlocks; ++k) {
     const float scale = scales.norm[k];
-    const bool constant = scale == 0 || !is_finite(scale);
-    const float step = step_of(k, constant ? 1.0f : scale);
-    const float result = scale == 0 ? 0.0f : float_from_bits(kFloatNanBits);
-    steps.step[k] = constant ? result : step;
+    const bool constant = !is_usable(scale);
+    const uint32_t result = magnitude_bits(scale) == 0 ? 0 : kFloatNanBits;
+    steps.step[k] = float_from_bits(constant ? result : float_bits(steps.step[k]));
     constants |= static_cast<uint32_t>(constant) << k;
   }
   steps.constants = constants;
@@ -38,6 +41,21 @@ void write_constants(const StepSet& steps, SegmentMap map, float* value) {
   }
 }
 
+/** Linear codes that have one step. */
+template <uint32_t kCount>
+GQ_INLINE void decode_lanes(const uint8_t* __restrict lane, uint32_t top, float step,
+                            float* __restrict value) {
+#if GQ_VECTOR_BYTES == 0
+  for (uint32_t e = 0; e < kCount; ++e) value[e] = linear_decode(lane[e], top, step);
+#else
+  for (uint32_t e = 0; e < kCount; e += GQ_VECTOR_BYTES / sizeof *value) {
+    const Integers codes = unsigned_integers_at(lane + e) - static_cast<int32_t>(top);
+    const Floats values = __builtin_convertvector(codes, Floats) * step;
+    memcpy(value + e, &values, sizeof values);
+  }
+#endif
+}
+
 struct LinearDecoder {
   uint32_t top;
   uint32_t multiplier;
@@ -47,10 +65,8 @@ struct LinearDecoder {
   void decode(const uint8_t* __restrict lane, const StepSet& __restrict steps, SegmentMap map,
               uint64_t, float* __restrict value) const {
     for (uint32_t s = 0; s < kTileSegments; ++s) {
-      const float step = steps.step[map[s]];
-      for (uint32_t e = s * kSegmentValues; e < (s + 1) * kSegmentValues; ++e) {
-        value[e] = linear_decode(lane[e], top, step);
-      }
+      const uint32_t first = s * kSegmentValues;
+      decode_lanes<kSegmentValues>(lane + first, top, steps.step[map[s]], value + first);
     }
   }
 };
@@ -99,14 +115,27 @@ struct ExponentialDecoder {
   }
 };
 
-template <typename Element, typename Narrow>
-void narrow_tile(const float* value, const BitsTile& random, void* buffer, const Tile& tile,
-                 Narrow narrow) {
-  alignas(64) Element local[kTileValues];
+/** Whether values of a whole tile are computed where they belong. Those of non-temporal stores are
+ *  computed in a cache first, for they are stored by whole lines. */
+GQ_INLINE bool is_at_once(const DequantizeArgs& args, const Tile& tile) {
+  return is_full(tile) && args.dtype == GQSGD_FLOAT32 && !args.nontemporal;
+}
+
+/** Stores the results of a tile. */
+template <typename Element>
+void store_elements(const DequantizeArgs& args, const Tile& tile, const Element* from) {
+  write_bytes(static_cast<Element*>(args.values) + tile.offset, from,
+              tile.count * sizeof(Element), args.nontemporal);
+}
+
+template <typename Narrow>
+void narrow_tile(const DequantizeArgs& args, const Tile& tile, const float* value,
+                 const BitsTile& random, Narrow narrow) {
+  alignas(64) uint16_t local[kTileValues];
   for (uint32_t e = 0; e < kTileValues; ++e) {
     local[e] = narrow(value[e], random.bits[e]);
   }
-  memcpy(static_cast<Element*>(buffer) + tile.offset, local, tile.count * sizeof(Element));
+  store_elements(args, tile, local);
 }
 
 /** Writes decoded values as elements narrower than float32. */
@@ -116,11 +145,11 @@ void store_narrow(const DequantizeArgs& args, const Tile& tile, const float* val
   const RandomStream stream = shared_stream_of(args.random, Draw::output);
   if (!kNearest) fill_bits(stream, args.range.first_value + tile.offset, bits);
   if (args.dtype == GQSGD_FLOAT16) {
-    narrow_tile<uint16_t>(value, bits, args.values, tile, [](float value, uint32_t bits) {
+    narrow_tile(args, tile, value, bits, [](float value, uint32_t bits) {
       return float_to_half<kNearest>(value, bits);
     });
   } else {
-    narrow_tile<uint16_t>(value, bits, args.values, tile, [](float value, uint32_t bits) {
+    narrow_tile(args, tile, value, bits, [](float value, uint32_t bits) {
       return float_to_bfloat<kNearest>(value, bits);
     });
   }
@@ -128,7 +157,7 @@ void store_narrow(const DequantizeArgs& args, const Tile& tile, const float* val
 
 void store_values(const DequantizeArgs& args, const Tile& tile, const float* value) {
   if (args.dtype == GQSGD_FLOAT32) {
-    memcpy(static_cast<float*>(args.values) + tile.offset, value, tile.count * sizeof(float));
+    store_elements(args, tile, value);
   } else if (args.dtype == GQSGD_FLOAT64) {
     double* target = static_cast<double*>(args.values) + tile.offset;
     for (uint32_t e = 0; e < tile.count; ++e) target[e] = static_cast<double>(value[e]);
@@ -212,7 +241,7 @@ void dequantize_range(const Decoder& decoder, const DequantizeArgs& args) {
   TileDecoder<kBits, Decoder> tiles(decoder, args);
   if (args.coding.rotated) return dequantize_rotated(tiles, args);
   for_each_tile_apart(args.range, [&](const Tile& tile, size_t place) {
-    if (args.dtype == GQSGD_FLOAT32 && is_full(tile)) {
+    if (is_at_once(args, tile)) {
       tiles.decode(tile, place, static_cast<float*>(args.values) + tile.offset);
       return;
     }
@@ -260,7 +289,7 @@ void divide_sums(const uint32_t* __restrict word, float divisor, float* __restri
 void dequantize_none(const DequantizeArgs& args) {
   const float divisor = args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f;
   for_each_tile(args.range, [&](const Tile& tile) {
-    if (args.dtype == GQSGD_FLOAT32 && is_full(tile)) {
+    if (is_at_once(args, tile)) {
       divide_sums(args.words + tile.offset, divisor,
                   static_cast<float*>(args.values) + tile.offset);
       return;
@@ -285,9 +314,21 @@ __attribute__((noinline)) void dequantize_any(const DequantizeArgs& args) {
   dequantize_exponential<4, 0>(args);
 }
 
+/** Whether non-temporal stores of a stage's results are faster from memory. Lines that two tiles
+ *  share hold up what is stored behind them; rotations take longer to compute than to store; and
+ *  without codes as much is read as written. */
+bool gains_by_nontemporal(const DequantizeArgs& args) {
+  const bool has_codes = args.coding.levels != Levels::none && !is_narrow(args.coding.levels);
+  const bool aligned = reinterpret_cast<uintptr_t>(args.values) % kLineBytes == 0;
+  return GQ_NONTEMPORAL != 0 && has_codes && !args.coding.rotated && aligned;
+}
+
 StageError dequantize(const DequantizeArgs& args) {
   if (args.range.value_count == 0) return {};  // Then pointers may be null.
   const FloatEnvironment environment;
-  dequantize_any(args);
+  DequantizeArgs here = args;
+  here.nontemporal = args.nontemporal && gains_by_nontemporal(args);
+  dequantize_any(here);
+  if (here.nontemporal) end_nontemporal_stores();
   return {};
 }

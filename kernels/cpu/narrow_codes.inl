@@ -12,7 +12,7 @@ void load_narrow(const uint32_t* words, const Tile& tile, NarrowTile& local) {
 /** After an odd number of codes half a word is free, and 0. */
 void write_narrow(NarrowTile& local, const Tile& tile, const OutWords& out) {
   if (tile.count % 2 != 0) local.code[tile.count] = 0;
-  write_words(out.words + tile.offset / 2, local.code, bytes_of<16>(tile), out.nontemporal);
+  write_bytes(out.words + tile.offset / 2, local.code, bytes_of<16>(tile), out.nontemporal);
 }
 
 /** The codec as one type for loops. */

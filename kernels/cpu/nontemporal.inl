@@ -2,6 +2,8 @@
 // before and keeps it: an ordinary store waits until its copy is gone, which between processors
 // that share no cache takes ten times as long as a store to memory. Read from memory, words come as
 // fast as from such a processor (docs/decisions/0003-shared-memory-messages.md).
+//
+// Results that find no room in caches, too: an ordinary store reads their line from memory first.
 
 constexpr size_t kLineBytes = 64;
 
@@ -50,12 +52,12 @@ struct OutWords {
   bool nontemporal;
 };
 
-void write_words(uint32_t* to, const void* from, size_t bytes, bool nontemporal) {
+void write_bytes(void* to, const void* from, size_t bytes, bool nontemporal) {
   if (!nontemporal) {
     memcpy(to, from, bytes);
     return;
   }
-  store_nontemporal(reinterpret_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), bytes);
+  store_nontemporal(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), bytes);
 }
 
 /** Writes the codes of a tile: `encode` writes to the address given, directly to the destination

@@ -147,13 +147,13 @@ void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
 /** Without levels a code is the value's own pattern. */
 void quantize_none(const QuantizeArgs& args) {
   if (args.dtype == GQSGD_FLOAT32) {
-    write_words(args.words, args.values, args.range.value_count * sizeof(float), args.nontemporal);
+    write_bytes(args.words, args.values, args.range.value_count * sizeof(float), args.nontemporal);
     return;
   }
   for_each_tile(args.range, [&](const Tile& tile) {
     ValueTile local;
     const float* value = load_values(args.values, args.dtype, tile, local);
-    write_words(args.words + tile.offset, value, tile.count * sizeof(float), args.nontemporal);
+    write_bytes(args.words + tile.offset, value, tile.count * sizeof(float), args.nontemporal);
   });
 }
 

@@ -107,7 +107,7 @@ void add_none(const ReduceManyArgs& args) {
         sum.value[e] = canonical(sum.value[e] + float_from_bits(operand[e]));
       }
     }
-    write_words(args.out_words + tile.offset, sum.value, tile.count * sizeof(float),
+    write_bytes(args.out_words + tile.offset, sum.value, tile.count * sizeof(float),
                 args.nontemporal);
   });
 }
@@ -138,13 +138,37 @@ void clear_from(uint32_t first, ValueTile& sums) {
   for (uint32_t e = first; e < kTileValues; ++e) sums.value[e] = 0;
 }
 
+/** What rescaled() makes of each norm, in place. `full_of(k)` is the sum of block k where all ranks
+ *  hold their top code. Loops apart: so gcc makes vectors of them. */
+template <typename FullOf>
+GQ_INLINE void rescale_norms(FullOf full_of, const uint32_t* __restrict peaks,
+                             NormSet& __restrict norms, uint16_t* __restrict codes) {
+  alignas(64) float usable[kNormsAtOnce], sum_norm[kNormsAtOnce];
+  alignas(64) uint16_t code[kNormsAtOnce];
+  for (uint32_t k = 0; k < kNormsAtOnce; ++k) usable[k] = usable_norm(norms.norm[k]);
+  for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+    code[k] = rescaled_code(usable[k], float_from_bits(peaks[k]), full_of(k));
+  }
+  for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+    sum_norm[k] = rescaled_sum_norm(code[k], usable[k], full_of(k));
+  }
+  for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+    const bool is_zero = magnitude_bits(norms.norm[k]) == 0, has_scale = is_usable(norms.norm[k]);
+    const uint16_t other = is_zero ? uint16_t{0} : kNormCodeNan;
+    codes[k] = has_scale ? code[k] : other;
+    norms.norm[k] = float_from_bits(has_scale ? float_bits(sum_norm[k]) : 0);
+  }
+}
+
 /** Scales of blocks by their norms; `full` is the sum where all ranks hold their top code. */
 struct ScalesByNorms {
   double full;
 
   static void load(const Norms& norms, const Tile& tile, NormSet& set) { norms.load(tile, set); }
-  Rescaled operator()(float norm, uint32_t peak) const {
-    return rescaled(norm, float_from_bits(peak), full);
+  __attribute__((noinline)) void make(const uint32_t* peaks, NormSet& norms,
+                                      uint16_t* codes) const {
+    const double all = full;
+    rescale_norms([&](uint32_t) { return all; }, peaks, norms, codes);
   }
 };
 
@@ -208,11 +232,7 @@ class RescaledSource {
     NormSet set;
     scales_.load(norms_, tile, set);
     if (block_ > stretch_) add_rest_of_block(tile.offset);
-    for (uint32_t k = 0; k < blocks_from(tile.offset / block_); ++k) {
-      const Rescaled made = scales_(set.norm[k], peaks_[k]);
-      codes_[k] = made.code;
-      set.norm[k] = made.sum_norm;
-    }
+    scales_.make(peaks_, set, codes_);
     fill_scales(encoder_, set, scales);
   }
 

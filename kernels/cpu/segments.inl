@@ -18,6 +18,14 @@ struct SegmentMap {
   size_t operator[](uint32_t segment) const { return (first + segment * kSegmentValues) >> shift; }
 };
 
+/** Neither zero, nor infinite, nor NaN. */
+GQ_INLINE bool is_usable(float norm) { return magnitude_bits(norm) - 1 < kFloatInfinityBits - 1; }
+
+/** 1 for those that are not. */
+GQ_INLINE float usable_norm(float norm) {
+  return float_from_bits(is_usable(norm) ? float_bits(norm) : float_bits(1));
+}
+
 void fill_norms(float norm, NormSet& set) {
   for (uint32_t k = 0; k < kNormsAtOnce; ++k) set.norm[k] = norm;
 }

@@ -60,9 +60,13 @@ GQ_INLINE Lanes64 odd_pairs(Lanes64 a, Lanes64 b) {
   return __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15);
 }
 
-/** Signed bytes as integers, as many as a vector has. */
+/** Signed bytes as integers, as many as a vector has; bytes without a sign. */
 GQ_INLINE Integers integers_at(const uint8_t* bytes) {
   return reinterpret_cast<Integers>(_mm512_maskz_cvtepi8_epi32(
+      kAllLanes, _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
+}
+GQ_INLINE Integers unsigned_integers_at(const uint8_t* bytes) {
+  return reinterpret_cast<Integers>(_mm512_maskz_cvtepu8_epi32(
       kAllLanes, _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
 }
 
@@ -168,6 +172,10 @@ GQ_INLINE Integers integers_at(const uint8_t* bytes) {
   return reinterpret_cast<Integers>(
       _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
 }
+GQ_INLINE Integers unsigned_integers_at(const uint8_t* bytes) {
+  return reinterpret_cast<Integers>(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
+}
 
 GQ_INLINE Floats lesser(Floats a, Floats b) { return _mm256_min_ps(a, b); }
 
@@ -241,6 +249,12 @@ GQ_INLINE Integers integers_at(const uint8_t* bytes) {
   memcpy(&four, bytes, sizeof four);
   const int16x8_t halves = vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four)));
   return reinterpret_cast<Integers>(vmovl_s16(vget_low_s16(halves)));
+}
+GQ_INLINE Integers unsigned_integers_at(const uint8_t* bytes) {
+  uint32_t four;
+  memcpy(&four, bytes, sizeof four);
+  const uint16x8_t halves = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)));
+  return reinterpret_cast<Integers>(vmovl_u16(vget_low_u16(halves)));
 }
 
 GQ_INLINE Floats lesser(Floats a, Floats b) {

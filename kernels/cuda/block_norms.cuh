@@ -9,14 +9,6 @@ namespace gq::cuda {
 
 using NormCalls = StageCalls<NormArgs>;
 
-GQ_DEVICE void keep_largest(float value, uint32_t& largest) {
-  const uint32_t magnitude = magnitude_bits(value);
-  largest = magnitude > largest ? magnitude : largest;
-}
-GQ_DEVICE void keep_largest_of(const float (&value)[kThreadValues], uint32_t& largest) {
-  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
-}
-
 /** 16-bit patterns are ordered as the float32 that they become: one conversion does. */
 template <typename Element>
 GQ_DEVICE void keep_largest_in(const Vector<4>& vector, uint32_t& largest) {
@@ -36,7 +28,6 @@ GQ_DEVICE void keep_largest_in(const Vector<4>& vector, uint32_t& largest) {
   }
 }
 
-/** Where norms of blocks go. */
 struct BlockNormTarget {
   void* out;
   bool as_numbers;  ///< else codes
@@ -60,7 +51,7 @@ struct BlockNorms : ValueStage {
 
   explicit BlockNorms(const NormArgs& args)
       : ValueStage(args.range, args.rotated),
-        source(args.values, args.dtype),
+        source(args),
         blocks(args.block),
         target{args.out, args.as_numbers} {}
 
@@ -71,24 +62,10 @@ struct BlockNorms : ValueStage {
   }
   uint32_t iterations() const { return iterations_of(uint64_t{blocks.part_count} * kBlockValues); }
 
-  /** `change(place, values)` is called by all threads. */
-  template <typename Change>
-  GQ_DEVICE void run(const Iterations& iterations, BlockIterations::Shared& shared,
-                     Change change) const {
-    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      const uint64_t number = uint64_t{k} * blocks.part_count;
-      const auto load = [&](uint32_t part, float (&value)[kThreadValues]) {
-        const Place here = place(number + part);
-        source.load(here, value);
-        change(here, value);
-      };
-      run_on(load, [&] { return place(number); }, shared);
-    }
-  }
   /** One iteration: `load(part, values)` has what a thread has of each part, `first_place()` where
    *  the first one is. */
   template <typename Load, typename First>
-  GQ_DEVICE void run_on(Load load, First first_place, BlockIterations::Shared& shared) const {
+  GQ_DEVICE void run(Load load, First first_place, BlockIterations::Shared& shared) const {
     uint32_t own = 0;
     for (uint32_t part = 0; part < blocks.part_count; ++part) {
       float value[kThreadValues];
@@ -103,27 +80,23 @@ struct BlockNorms : ValueStage {
   }
 };
 
-template <typename Stage>
+template <typename Rotate>
 __global__ void __launch_bounds__(kBlockThreads, 2)  // 80 registers are a few too few
-    block_norms_kernel(const __grid_constant__ Pieces<Stage> pieces) {
-  __shared__ BlockIterations::Shared shared;
-  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
-    stage.run(iterations, shared, [](const Place&, float (&)[kThreadValues]) {});
-  });
-}
-
-template <typename Stage>
-__global__ void __launch_bounds__(kBlockThreads, 2)
-    rotated_block_norms_kernel(const __grid_constant__ Pieces<Stage> pieces,
-                               const __grid_constant__ KeyedStream signs) {
-  using Rotate = Rotation<false, kBlockThreads>;
+    block_norms_kernel(const __grid_constant__ Pieces<BlockNorms> pieces,
+                       const __grid_constant__ KeyedStream signs) {
   __shared__ typename Rotate::Shared rotated;
   __shared__ BlockIterations::Shared shared;
   Rotate rotation(rotated, signs);
-  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
-    stage.run(iterations, shared, [&](const Place& place, float (&value)[kThreadValues]) {
-      rotation.run(stage.first_value, place.offset, stage.code_count, value);
-    });
+  for_each_piece(pieces, [&](const BlockNorms& stage, const Iterations& iterations) {
+    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
+      const uint64_t number = uint64_t{k} * stage.blocks.part_count;
+      const auto load = [&](uint32_t part, float (&value)[kThreadValues]) {
+        const Place here = stage.place(number + part);
+        stage.source.load(here, value);
+        rotation.run(stage.first_value, here.offset, stage.code_count, value);
+      };
+      stage.run(load, [&] { return stage.place(number); }, shared);
+    }
   });
 }
 

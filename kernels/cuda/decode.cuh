@@ -29,12 +29,10 @@ struct LinearDecoder {
 };
 
 /** Takes off what the re-encode added: the thresholds are known to all ranks. */
-template <uint32_t kCodeBits>
-struct SubtractiveDecoder {
-  static constexpr uint32_t kBits = kCodeBits;
+template <uint32_t kBits>
+struct SubtractiveDecoder : LinearDecoder<kBits> {
+  using LinearDecoder<kBits>::top, LinearDecoder<kBits>::multiplier;
   static constexpr bool kDraws = true;
-  uint32_t top;
-  uint32_t multiplier;
   KeyedStream stream;
 
   GQ_DEVICE float step(float scale) const { return subtractive_step(scale, multiplier, top); }
@@ -75,6 +73,22 @@ GQ_DEVICE Step step_of(const Decoder& decoder, float scale) {
   if (scale == 0) return {0, true};
   if (!is_finite(scale)) return {float_from_bits(kFloatNanBits), true};
   return {decoder.step(scale), false};
+}
+
+/** A thread's values; first_value: in the call. */
+template <typename Decoder>
+GQ_DEVICE void decode_values(const Decoder& decoder, const Step& step, uint64_t first_value,
+                             const uint32_t (&word)[kThreadWords<Decoder::kBits>],
+                             float (&value)[kThreadValues]) {
+  uint32_t bits[kThreadValues];
+  if constexpr (Decoder::kDraws) fill_bits(decoder.stream, first_value, bits);
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; e += 4) {
+    float four[4];
+    decoder.decode_four(four_lanes<Decoder::kBits>(word, e), step.step, bits + e, four);
+    GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) value[e + k] = four[k];
+  }
+  if (!step.constant) return;
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = step.step;
 }
 
 }  // namespace gq::cuda

@@ -17,9 +17,8 @@ StageError run_linear(const Launcher& launcher, const Calls& calls) {
   const DequantizeArgs& args = calls.first();
   const LinearDecoder<kBits> decoder = linear_decoder<kBits>(args);
   if (args.coding.wide && args.coding.rounding_down == RoundingDown::subtractive) {
-    const KeyedStream stream = shared_stream(args.random, Draw::subtractive);
-    return run(launcher, calls,
-               SubtractiveDecoder<kBits>{decoder.top, decoder.multiplier, stream});
+    return run(launcher, calls, SubtractiveDecoder<kBits>{
+                                    decoder, shared_stream(args.random, Draw::subtractive)});
   }
   return run(launcher, calls, decoder);
 }
@@ -32,8 +31,7 @@ StageError dequantize(const DequantizeArgs* args, size_t count, const BatchTable
   const Coding& coding = args->coding;
   if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
   if (coding.levels == Levels::none) {
-    return calls.run<values_kernel<DequantizeNone>>(launcher, DequantizeNone(*args),
-                                                    launcher.gate());
+    return run_value_stage<true>(launcher, calls, DequantizeNone(*args));
   }
   const bool byte_codes = coding.bits_down == 8;
   if (coding.levels == Levels::linear) {

@@ -6,11 +6,6 @@
 
 namespace gq::cuda {
 
-inline ValueTarget target_of(const DequantizeArgs& args) {
-  return ValueTarget(args.values, args.dtype, args.coding.rounding == Rounding::nearest,
-                     shared_stream(args.random, Draw::output));
-}
-
 template <typename Decoder>
 struct Dequantize : ValueStage {
   static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
@@ -25,7 +20,7 @@ struct Dequantize : ValueStage {
         decoder(decoder),
         words(word_buffer<kBits>(args.words)),
         scales(args.scales, args.coding.block),
-        target(target_of(args)) {}
+        target(args) {}
 
   GQ_HD void set(const Piece& piece) {
     set_range(piece.first_value, piece.value_count);
@@ -47,19 +42,14 @@ struct Dequantize : ValueStage {
     give_from(words, step_at(scales, place, one), place, value);
   }
 
+  GQ_DEVICE static WordBuffer<const uint32_t> buffer_of(const uint32_t* words) {
+    return word_buffer<kBits>(words);
+  }
   GQ_DEVICE void give_from(const WordBuffer<const uint32_t>& from, const Step& step,
                            const Place& place, float (&value)[kThreadValues]) const {
     uint32_t word[kThreadWords<kBits>];
     load_words<kBits>(from, place.offset, place.code_count, word);
-    uint32_t bits[kThreadValues];
-    if constexpr (Decoder::kDraws) fill_bits(decoder.stream, first_value + place.offset, bits);
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; e += 4) {
-      float four[4];
-      decoder.decode_four(four_lanes<kBits>(word, e), step.step, bits + e, four);
-      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) value[e + k] = four[k];
-    }
-    if (!step.constant) return;
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = step.step;
+    decode_values(decoder, step, first_value + place.offset, word, value);
   }
 
   GQ_DEVICE void take(const Place& place, const Step&, const float (&value)[kThreadValues]) const {
@@ -69,6 +59,7 @@ struct Dequantize : ValueStage {
 
 /** Sums of float32, or their mean. */
 struct DequantizeNone : ValueStage {
+  static constexpr bool kMayRotate = false;
   static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
   PatternBuffer words;
   float divisor;
@@ -78,7 +69,7 @@ struct DequantizeNone : ValueStage {
       : ValueStage(args.range, false),
         words(args.words),
         divisor(args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f),
-        target(target_of(args)) {}
+        target(args) {}
 
   GQ_HD void set(const Piece& piece) {
     set_range(piece.first_value, piece.value_count);
@@ -86,9 +77,14 @@ struct DequantizeNone : ValueStage {
     target.set(piece.values);
   }
 
-  GQ_DEVICE Nothing begin() const { return {}; }
   GQ_DEVICE void give(const Place& place, Nothing, float (&value)[kThreadValues]) const {
-    words.load(place, value);
+    give_from(words, {}, place, value);
+  }
+
+  GQ_DEVICE static PatternBuffer buffer_of(const uint32_t* words) { return PatternBuffer(words); }
+  GQ_DEVICE void give_from(const PatternBuffer& from, Nothing, const Place& place,
+                           float (&value)[kThreadValues]) const {
+    from.load(place, value);
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) value[e] = canonical(value[e] / divisor);
   }
   GQ_DEVICE void take(const Place& place, Nothing, const float (&value)[kThreadValues]) const {

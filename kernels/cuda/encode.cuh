@@ -24,7 +24,7 @@ struct LinearLevels {
   }
   GQ_DEVICE uint32_t top_of(const Scale&) const { return 0; }  // the scale's own does
 
-  GQ_DEVICE uint32_t addend_of(uint32_t bits) const { return linear_addend(bits, steps); }
+  GQ_DEVICE uint32_t addend_of(uint32_t uniform) const { return linear_addend(uniform, steps); }
   GQ_DEVICE uint32_t addend_in(uint32_t random_word, uint32_t value) const {
     return linear_addend_in(random_word, value, steps);
   }
@@ -51,7 +51,7 @@ struct ExponentialLevels {
     return exponential_top_pattern<kMantissaBits>(scale);
   }
 
-  GQ_DEVICE uint32_t addend_of(uint32_t bits) const { return bits; }
+  GQ_DEVICE uint32_t addend_of(uint32_t uniform) const { return uniform; }
   GQ_DEVICE uint32_t addend_in(uint32_t random_word, uint32_t value) const {
     return value_bits(random_word, value);
   }
@@ -111,70 +111,57 @@ struct Thresholds {
     }
     const PhiloxBlock words_b = random_group(b, start.b, group);
     const uint32_t offset = stratum_offset(strata, factor_bits(start.factors, group));
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      const uint32_t w = e / kWordValues;
-      addend[e] = levels.addend_of(correlated_uniform(strata, value_bits(words.word[w], e), offset,
-                                                      value_bits(words_b.word[w], e)));
-    }
+    const auto fill_all = [&] {
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        const uint32_t w = e / kWordValues;
+        addend[e] = levels.addend_of(correlated_uniform(
+            strata, value_bits(words.word[w], e), offset, value_bits(words_b.word[w], e)));
+      }
+    };
+    // Fields, the usual case, are asked for once and not for each value.
+    if (strata.field_bits == 0) return fill_all();
+    __builtin_assume(strata.reciprocal == 0);
+    fill_all();
   }
 };
 
-/** Encodes a thread's values and writes their codes. */
-template <typename LevelKind>
-struct Encoder {
-  using Levels = LevelKind;
-  using Words = uint32_t[kThreadWords<Levels::kBits>];
-  /** What a thread keeps between iterations: its own offset in each. */
-  struct Thread {
-    Thresholds::Start start;
-    uint64_t group;
-    uint32_t* words;
-  };
-  Levels levels;
+/** Rounds a thread's values to levels. */
+struct Rounder {
   Thresholds thresholds;
   bool nearest;
-  WordBuffer<uint32_t> target;
 
-  GQ_HD void set(void* words) {
-    target = word_buffer<Levels::kBits>(static_cast<uint32_t*>(words));
-  }
+  template <typename Args>
+  explicit Rounder(const Args& args)
+      : thresholds(args), nearest(args.coding.rounding == Rounding::nearest) {}
 
-  GQ_DEVICE Thread thread_of(uint64_t first_value, uint32_t within) const {
-    return {thresholds.start(), kept(first_value / kGroupValues + within / kGroupValues),
-            target.words + within / codes_per_word(Levels::kBits)};
-  }
-
-  GQ_DEVICE void encode(uint64_t first_value, const Place& place, const Scale& scale,
-                        const float (&value)[kThreadValues]) const {
-    encode(thread_of(first_value, place.within), place, scale, value);
-  }
-
-  GQ_DEVICE void encode(const Thread& thread, const Place& place, const Scale& scale,
-                        const float (&value)[kThreadValues]) const {
+  /** `group` is that of the values' random words. */
+  template <typename Levels>
+  GQ_DEVICE void encode(const Levels& levels, const Thresholds::Start& start, uint64_t group,
+                        const Scale& scale, const float (&value)[kThreadValues],
+                        uint32_t (&word)[kThreadWords<Levels::kBits>]) const {
     float powered[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) powered[e] = value[e];
     if (__builtin_expect(scale.power != 1, 0)) {
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) powered[e] *= scale.power;
     }
-    Words word;
     uint32_t addend[kThreadValues];
     if (nearest) {
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
         addend[e] = levels.addend_of(kUniformHalf);
       }
-      pack<true>(scale, powered, addend, word);
+      pack<true>(levels, scale, powered, addend, word);
     } else {
-      thresholds.fill(levels, thread.start, thread.group + place.base / kGroupValues, addend);
-      pack<false>(scale, powered, addend, word);
+      thresholds.fill(levels, start, group, addend);
+      pack<false>(levels, scale, powered, addend, word);
     }
-    store_words<Levels::kBits>(WordBuffer<uint32_t>{thread.words, target.vectors}, place.base,
-                               place.code_count, word);
   }
 
  private:
-  template <bool kNearest>
-  GQ_DEVICE void pack(const Scale& scale, const float (&value)[kThreadValues],
-                      const uint32_t (&addend)[kThreadValues], Words& word) const {
+  template <bool kNearest, typename Levels>
+  GQ_DEVICE static void pack(const Levels& levels, const Scale& scale,
+                             const float (&value)[kThreadValues],
+                             const uint32_t (&addend)[kThreadValues],
+                             uint32_t (&word)[kThreadWords<Levels::kBits>]) {
     constexpr uint32_t kPerWord = codes_per_word(Levels::kBits);
     const uint32_t top = levels.top_of(scale);
     GQ_UNROLL for (uint32_t w = 0; w < kThreadWords<Levels::kBits>; ++w) {
@@ -186,6 +173,44 @@ struct Encoder {
       }
       word[w] = levels.word(from, pattern);
     }
+  }
+};
+
+/** Encodes a thread's values and writes their codes. */
+template <typename LevelKind>
+struct Encoder {
+  using Levels = LevelKind;
+  /** What a thread keeps between iterations: its own offset in each. */
+  struct Thread {
+    Thresholds::Start start;
+    uint64_t group;
+    uint32_t* words;
+  };
+  Levels levels;
+  Rounder rounder;
+  WordBuffer<uint32_t> target;
+
+  GQ_HD void set(void* words) {
+    target = word_buffer<Levels::kBits>(static_cast<uint32_t*>(words));
+  }
+
+  GQ_DEVICE Thread thread_of(uint64_t first_value, uint32_t within) const {
+    return {rounder.thresholds.start(), kept(first_value / kGroupValues + within / kGroupValues),
+            target.words + within / codes_per_word(Levels::kBits)};
+  }
+
+  GQ_DEVICE void encode(uint64_t first_value, const Place& place, const Scale& scale,
+                        const float (&value)[kThreadValues]) const {
+    encode(thread_of(first_value, place.within), place, scale, value);
+  }
+
+  GQ_DEVICE void encode(const Thread& thread, const Place& place, const Scale& scale,
+                        const float (&value)[kThreadValues]) const {
+    uint32_t word[kThreadWords<Levels::kBits>];
+    rounder.encode(levels, thread.start, thread.group + place.base / kGroupValues, scale, value,
+                   word);
+    store_words<Levels::kBits>(WordBuffer<uint32_t>{thread.words, target.vectors}, place.base,
+                               place.code_count, word);
   }
 };
 

@@ -3,6 +3,7 @@
 #define GQ_KERNELS_CUDA_KEYED_STREAM_CUH
 
 #include "kernels/codec/random.h"
+#include "kernels/stages.h"
 
 namespace gq::cuda {
 
@@ -23,6 +24,20 @@ struct KeyedStream : RandomStream {
   GQ_HD uint64_t first(uint32_t round) const { return first_keys[round]; }
   GQ_HD uint64_t second(uint32_t round) const { return second_keys[round]; }
 };
+
+/** The streams of a stage: a rank's own words, and those that some ranks share, or all. */
+inline KeyedStream stream_at(const RandomSite& site, Draw draw, uint32_t rank, uint32_t hop) {
+  const uint32_t index = site.step_at == nullptr ? site.index : 0;
+  RandomStream stream = random_stream(site.key, site.step, index, draw, rank, hop);
+  stream.step_at = site.step_at;
+  return KeyedStream(stream);
+}
+inline KeyedStream own_stream(const RandomSite& site, Draw draw) {
+  return stream_at(site, draw, site.rank, site.hop);
+}
+inline KeyedStream shared_stream(const RandomSite& site, Draw draw) {
+  return stream_at(site, draw, 0, 0);
+}
 
 GQ_HD PhiloxBlock random_group(const KeyedStream& stream, uint64_t group) {
   return gq::random_group(stream, group, stream);

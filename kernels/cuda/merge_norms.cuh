@@ -76,11 +76,9 @@ inline StageError merge_all_norms(const Launcher& launcher, const MergeNormsArgs
     const size_t left = count - done;
     const size_t here = left < MergeNorms::kOthersMax ? left : MergeNorms::kOthersMax;
     const MergeNorms stage(args + done, static_cast<uint32_t>(here));
-    const StageError error =
-        launcher.run<merge_norms_kernel<MergeNorms>>(stage.iterations(), stage);
-    if (failed(error)) return error;
+    launcher.run<merge_norms_kernel<MergeNorms>>(stage.iterations(), stage);
   }
-  return {};
+  return launcher.error();
 }
 
 }  // namespace gq::cuda

@@ -26,8 +26,8 @@ struct LargestResult {
   uint32_t iterations_in_all = 1;
 
   /** What the threads of a block have found in so many iterations. All of them come here. */
-  GQ_DEVICE void add(uint32_t largest, uint32_t iterations,
-                     typename BlockMax::TempStorage& storage) const {
+  GQ_DEVICE void add(uint32_t largest, uint32_t iterations) const {
+    __shared__ typename BlockMax::TempStorage storage;
     const uint32_t of_block = BlockMax(storage).Reduce(largest, Max());
     if (threadIdx.x == 0) add_block(of_block, iterations);
     __syncthreads();  // the storage is used again
@@ -74,24 +74,25 @@ struct Largest : VectorStage<Element> {
 template <typename Element>
 __global__ void __launch_bounds__(kBlockThreads, 3)
     largest_kernel(const __grid_constant__ Pieces<Largest<Element>> pieces) {
-  __shared__ typename BlockMax::TempStorage storage;
-  for_each_piece(pieces, [&](const Largest<Element>& stage, const Iterations& iterations) {
+  for_each_piece(pieces, [](const Largest<Element>& stage, const Iterations& iterations) {
     uint32_t largest = 0, count = 0;
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
       stage.take(k, largest);
       count += 1;
     }
-    stage.result.add(largest, count, storage);
+    stage.result.add(largest, count);
   });
 }
 
-/** The same of rotated values. */
 struct LargestRotated : ValueStage {
+  struct Own {
+    uint32_t largest, iterations;
+  };
   ValueSource source;
   LargestResult result;
 
   explicit LargestRotated(const NormArgs& args)
-      : ValueStage(args.range, true), source(args.values, args.dtype) {
+      : ValueStage(args.range, true), source(args) {
     result = {static_cast<uint32_t*>(args.out), args.running, iterations()};
   }
 
@@ -100,29 +101,17 @@ struct LargestRotated : ValueStage {
     source.set(piece.values);
     result.out = static_cast<uint32_t*>(piece.words);
   }
-};
 
-template <typename Stage>
-__global__ void __launch_bounds__(kBlockThreads, 2)
-    largest_rotated_kernel(const __grid_constant__ Pieces<Stage> pieces,
-                           const __grid_constant__ KeyedStream signs) {
-  using Rotate = Rotation<false, kBlockThreads>;
-  __shared__ typename Rotate::Shared rotated;
-  __shared__ typename BlockMax::TempStorage storage;
-  Rotate rotation(rotated, signs);
-  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
-    uint32_t largest = 0, count = 0;
-    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      const Place place = stage.place(k);
-      float value[kThreadValues];
-      stage.source.load(place, value);
-      rotation.run(stage.first_value, place.offset, stage.code_count, value);
-      keep_largest_of(value, largest);
-      count += 1;
-    }
-    stage.result.add(largest, count, storage);
-  });
-}
+  GQ_DEVICE Own begin() const { return {0, 0}; }
+  GQ_DEVICE void give(const Place& place, const Own&, float (&value)[kThreadValues]) const {
+    source.load(place, value);
+  }
+  GQ_DEVICE void take(const Place&, Own& own, const float (&value)[kThreadValues]) const {
+    keep_largest_of(value, own.largest);
+    own.iterations += 1;
+  }
+  GQ_DEVICE void end(const Own& own) const { result.add(own.largest, own.iterations); }
+};
 
 /** The sum of each group of values, in the order of the format: a thread has 16 of its lanes, and
  *  an iteration is a group of the call, which begins where the range may not. */
@@ -133,7 +122,7 @@ struct GroupSums : ValueStage {
 
   explicit GroupSums(const NormArgs& args)
       : ValueStage(args.range, args.rotated),
-        source(args.values, args.dtype),
+        source(args),
         group_sums(static_cast<double*>(args.workspace)) {}
 
   GQ_HD uint32_t group_count() const {
@@ -210,23 +199,25 @@ __global__ void total_kernel(const double* group_sums, uint64_t group_count, Out
   }
 }
 
+/** Sums of calls follow each other, because they share their workspace. */
 template <NormOrder kOrder>
-StageError norm_sum(const Launcher& launcher, const NormArgs& args) {
-  const GroupSums stage(args);
-  const KeyedStream signs = shared_stream(args.random, Draw::signs);
-  const StageError error =
-      launcher.run<group_sums_kernel<kOrder>>(stage.group_count(), stage, signs);
-  if (failed(error)) return error;
-  const auto total = [&]<typename Out>(Out* out) {
-    return launcher.launch(total_kernel<kOrder, Out>, 1, 1, stage.group_sums, stage.group_count(),
-                           out);
-  };
-  return args.as_numbers ? total(static_cast<float*>(args.out))
-                         : total(static_cast<double*>(args.out));
+StageError norm_sums(const Launcher& launcher, const NormCalls& calls) {
+  for (size_t k = 0; k < calls.count; ++k) {
+    const NormArgs& args = calls.args[k];
+    const GroupSums stage(args);
+    const uint32_t groups = stage.group_count();
+    const auto total = [&]<typename Out>(Out* out) {
+      launcher.launch<total_kernel<kOrder, Out>>(1, 1, stage.group_sums, groups, out);
+    };
+    launcher.run<group_sums_kernel<kOrder>>(groups, stage,
+                                            shared_stream(args.random, Draw::signs));
+    args.as_numbers ? total(static_cast<float*>(args.out)) : total(static_cast<double*>(args.out));
+  }
+  return launcher.error();
 }
 
 /** Results that follow each other are cleared at once. */
-inline StageError clear_results(const Launcher& launcher, const NormCalls& calls) {
+inline void clear_results(const Launcher& launcher, const NormCalls& calls) {
   for (size_t first = 0, next = 0; first < calls.count; first = next) {
     auto* const begin = static_cast<unsigned char*>(calls.args[first].out);
     auto* end = begin + sizeof(uint32_t);
@@ -235,20 +226,19 @@ inline StageError clear_results(const Launcher& launcher, const NormCalls& calls
       if (out < end || out > end + sizeof(NormWords)) break;
       end = out + sizeof(uint32_t);
     }
-    const StageError error = launcher.clear(begin, static_cast<size_t>(end - begin));
-    if (failed(error)) return error;
+    launcher.clear(begin, static_cast<size_t>(end - begin));
   }
-  return {};
 }
 
 inline StageError block_norms(const Launcher& launcher, const NormCalls& calls) {
   const NormArgs& args = calls.first();
+  const KeyedStream signs = shared_stream(args.random, Draw::signs);
   if (args.rotated) {
-    return calls.run<rotated_block_norms_kernel<BlockNorms>>(
-        launcher, BlockNorms(args), shared_stream(args.random, Draw::signs));
+    using Rotate = Rotation<false, kBlockThreads>;
+    return calls.run<block_norms_kernel<Rotate>>(launcher, BlockNorms(args), signs);
   }
   if (args.block > WarpNorms<double>::kBlockMax) {
-    return calls.run<block_norms_kernel<BlockNorms>>(launcher, BlockNorms(args));
+    return calls.run<block_norms_kernel<NoRotation>>(launcher, BlockNorms(args), signs);
   }
   return with_element(args.dtype, [&]<typename Element>(Element) {
     return calls.run<warp_norms_kernel<Element>>(launcher, WarpNorms<Element>(args));
@@ -258,27 +248,16 @@ inline StageError block_norms(const Launcher& launcher, const NormCalls& calls) 
 inline StageError largest_of(const Launcher& launcher, const NormCalls& calls) {
   const NormArgs& args = calls.first();
   const bool is_empty = calls.count == 1 && args.range.value_count == 0;
-  if ((args.running == nullptr && !args.is_cleared) || is_empty) {
-    const StageError error = clear_results(launcher, calls);
-    if (failed(error) || is_empty) return error;
-  }
+  if ((args.running == nullptr && !args.is_cleared) || is_empty) clear_results(launcher, calls);
+  if (is_empty) return launcher.error();
   if (args.rotated) {
-    return calls.run<largest_rotated_kernel<LargestRotated>>(
-        launcher, LargestRotated(args), shared_stream(args.random, Draw::signs));
+    using Rotate = Rotation<false, kBlockThreads>;
+    return calls.run<values_kernel<LargestRotated, Rotate>>(
+        launcher, LargestRotated(args), shared_stream(args.random, Draw::signs), launcher.gate());
   }
   return with_element(args.dtype, [&]<typename Element>(Element) {
     return calls.run<largest_kernel<Element>>(launcher, Largest<Element>(args));
   });
-}
-
-/** Sums of calls follow each other, because they share their workspace. */
-template <NormOrder kOrder>
-StageError norm_sums(const Launcher& launcher, const NormCalls& calls) {
-  for (size_t k = 0; k < calls.count; ++k) {
-    const StageError error = norm_sum<kOrder>(launcher, calls.args[k]);
-    if (failed(error)) return error;
-  }
-  return {};
 }
 
 }  // namespace gq::cuda

@@ -27,8 +27,8 @@ StageError write_list(const WriteListArgs& args) {
 StageError write_numbers(const WriteNumbersArgs& args) {
   const size_t blocks = (args.count + kBlockThreads - 1) / kBlockThreads;
   return Launcher(args.stream)
-      .launch(cuda::write_numbers_kernel, static_cast<uint32_t>(blocks), kBlockThreads,
-              cuda::NormSource(args.from, 1), args.out, args.count);
+      .launch<cuda::write_numbers_kernel>(static_cast<uint32_t>(blocks), kBlockThreads,
+                                          cuda::NormSource(args.from, 1), args.out, args.count);
 }
 
 }  // namespace

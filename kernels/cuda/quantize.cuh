@@ -20,10 +20,9 @@ struct Quantize : ValueStage {
 
   Quantize(const QuantizeArgs& args, const Levels& levels)
       : ValueStage(args.range, args.coding.rotated),
-        source(args.values, args.dtype),
+        source(args),
         norms(args.norms, args.coding.block),
-        encoder{levels, Thresholds(args), args.coding.rounding == Rounding::nearest,
-                word_buffer<Levels::kBits>(args.words)} {}
+        encoder{levels, Rounder(args), word_buffer<Levels::kBits>(args.words)} {}
 
   GQ_HD void set(const Piece& piece) {
     set_range(piece.first_value, piece.value_count);
@@ -33,10 +32,8 @@ struct Quantize : ValueStage {
   }
 
   GQ_DEVICE Own begin() const {
-    return begin_with(norms.is_one() ? encoder.levels.scale_for_norm(*norms.one) : Scale());
-  }
-  GQ_DEVICE Own begin_with(const Scale& scale) const {
-    return {scale, encoder.thread_of(first_value, threadIdx.x * kThreadValues)};
+    return {norms.is_one() ? encoder.levels.scale_for_norm(*norms.one) : Scale(),
+            encoder.thread_of(first_value, threadIdx.x * kThreadValues)};
   }
   GQ_DEVICE void give(const Place& place, const Own&, float (&value)[kThreadValues]) const {
     source.load(place, value);
@@ -49,12 +46,13 @@ struct Quantize : ValueStage {
 
 /** Without levels a code is the value's own pattern. */
 struct QuantizeNone : ValueStage {
+  static constexpr bool kMayRotate = false;
   ValueSource source;
   PatternBuffer target;
 
   explicit QuantizeNone(const QuantizeArgs& args)
       : ValueStage(args.range, false),
-        source(args.values, args.dtype),
+        source(args),
         target(args.words) {}
 
   GQ_HD void set(const Piece& piece) {
@@ -63,7 +61,6 @@ struct QuantizeNone : ValueStage {
     target.set(piece.words);
   }
 
-  GQ_DEVICE Nothing begin() const { return {}; }
   GQ_DEVICE void give(const Place& place, Nothing, float (&value)[kThreadValues]) const {
     source.load(place, value);
   }

@@ -13,16 +13,20 @@ namespace gq::cuda {
 /** Words that a thread takes at once: 16 bytes. */
 inline constexpr uint32_t kMergeWords = 4;
 
-/** What merges need, and where nothing is needed. */
+/** What merges have unless they say otherwise. word(a, b, random, shared) merges the codes of a
+ *  word; `random`: its random words. */
 struct MergeDefaults : StageDefaults {
   static constexpr uint32_t kBlocksAtOnce = 4;  ///< 64 registers each
   using Shared = Nothing;
   using Own = Nothing;
+  struct Random {
+    GQ_DEVICE const uint32_t* of_word(uint32_t) const { return nullptr; }
+  };
 
   /** All threads of the block come here. */
   GQ_DEVICE Own begin(Shared&) const { return {}; }
-  /** Random words of a thread's vector in an iteration. */
-  GQ_DEVICE Nothing draw(const Own&, uint32_t) const { return {}; }
+  /** For a thread's vector in an iteration. */
+  GQ_DEVICE Random draw(const Own&, uint32_t) const { return {}; }
 };
 
 /** Threads take neighbouring vectors of words. Cleared lanes behind the last value stay clear under
@@ -79,7 +83,7 @@ struct Reduce {
       to[k] = load_vector<kMergeWords>(b_first + k * kThreads * kMergeWords);
     }
     GQ_UNROLL for (uint32_t k = 0; k < kRepeats; ++k) {
-      merge.merge(from[k].word, to[k].word, merge.draw(own.merge, iteration), shared);
+      merge_vector(iteration, own, shared, from[k], to[k]);
       store_vector(b_first + k * kThreads * kMergeWords, to[k]);
     }
   }
@@ -89,14 +93,22 @@ struct Reduce {
                              const Shared& shared) const {
     const uint64_t vector = (uint64_t{iteration} * kRepeats + k) * kThreads + threadIdx.x;
     const uint64_t first = vector * kMergeWords;
-    uint32_t from[kMergeWords], to[kMergeWords];
+    Vector<kMergeWords> from, to;
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
-      from[w] = first + w < word_count ? a[first + w] : 0;
-      to[w] = first + w < word_count ? b[first + w] : 0;
+      from.word[w] = first + w < word_count ? a[first + w] : 0;
+      to.word[w] = first + w < word_count ? b[first + w] : 0;
     }
-    merge.merge(from, to, merge.draw(own.merge, iteration), shared);
+    merge_vector(iteration, own, shared, from, to);
     GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
-      if (first + w < word_count) b[first + w] = to[w];
+      if (first + w < word_count) b[first + w] = to.word[w];
+    }
+  }
+
+  GQ_DEVICE void merge_vector(uint32_t iteration, const Own& own, const Shared& shared,
+                              const Vector<kMergeWords>& from, Vector<kMergeWords>& to) const {
+    const auto random = merge.draw(own.merge, iteration);
+    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
+      to.word[w] = merge.word(from.word[w], to.word[w], random.of_word(w), shared);
     }
   }
 };
@@ -109,24 +121,18 @@ __global__ void __launch_bounds__(kBlockThreads, Merge::kBlocksAtOnce)
   for (uint32_t k = blockIdx.x; k < stage.iterations(); k += gridDim.x) stage.run(k, own, shared);
 }
 
-using MergedWords = uint32_t[kMergeWords];
-
 /** Linear levels, exact: whole words are added. */
 struct AddWords : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, Nothing, Nothing) const {
-    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) b[w] += a[w];
-  }
+  GQ_DEVICE uint32_t word(uint32_t a, uint32_t b, const uint32_t*, Nothing) const { return a + b; }
 };
 
 struct AddFloats : MergeDefaults {
   static constexpr uint32_t kRepeats = 2;
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, Nothing, Nothing) const {
-    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
-      b[w] = float_bits(canonical(float_from_bits(a[w]) + float_from_bits(b[w])));
-    }
+  GQ_DEVICE uint32_t word(uint32_t a, uint32_t b, const uint32_t*, Nothing) const {
+    return float_bits(canonical(float_from_bits(a) + float_from_bits(b)));
   }
 };
 
@@ -144,6 +150,11 @@ struct RandomMerge : MergeDefaults {
   };
   struct Random {
     PhiloxBlock block[kGroups];
+
+    GQ_DEVICE const uint32_t* of_word(uint32_t w) const {
+      const uint32_t first = w * kGroups;
+      return block[first / 4].word + first % 4;
+    }
   };
   KeyedStream stream;
   uint64_t first_group;
@@ -171,34 +182,11 @@ template <uint32_t kBits>
 struct AverageEqual : RandomMerge<kBits> {
   using RandomMerge<kBits>::RandomMerge;
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b,
-                       const typename RandomMerge<kBits>::Random& random, Nothing) const {
-    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
-      if constexpr (kBits == 8) {
-        b[w] = linear_average_equal8(a[w], b[w], random.block[0].word[w]);
-      } else {
-        const uint32_t* const words = random.block[w / 2].word + w % 2 * 2;
-        b[w] = linear_average_equal4(a[w], b[w], words[0], words[1]);
-      }
-    }
+  GQ_DEVICE uint32_t word(uint32_t a, uint32_t b, const uint32_t* random, Nothing) const {
+    if constexpr (kBits == 8) return linear_average_equal8(a, b, random[0]);
+    return linear_average_equal4(a, b, random[0], random[1]);
   }
 };
-
-/** Calls `merge(lane_a, lane_b, R)` for each lane of a vector. */
-template <uint32_t kBits, typename Merge>
-GQ_DEVICE void merge_lanes(const typename RandomMerge<kBits>::Random& random, const MergedWords& a,
-                           MergedWords& b, Merge merge) {
-  constexpr uint32_t kPerWord = codes_per_word(kBits);
-  GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
-    uint32_t merged = 0;
-    GQ_UNROLL for (uint32_t e = 0; e < kPerWord; ++e) {
-      const uint32_t number = (w * kPerWord + e) / kWordValues;
-      const uint32_t bits = value_bits(random.block[number / 4].word[number % 4], e);
-      merged |= placed<kBits>(merge(lane<kBits>(a[w], e), lane<kBits>(b[w], e), bits), e);
-    }
-    b[w] = merged;
-  }
-}
 
 template <uint32_t kBits>
 struct AverageWeighted : RandomMerge<kBits> {
@@ -209,22 +197,22 @@ struct AverageWeighted : RandomMerge<kBits> {
   explicit AverageWeighted(const ReduceArgs& args)
       : RandomMerge<kBits>(args), average(average_of(args.weight_a, args.weight_b)) {}
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b,
-                       const typename RandomMerge<kBits>::Random& random, Nothing) const {
-    merge_lanes<kBits>(random, a, b, [&](uint32_t a, uint32_t b, uint32_t bits) {
-      return linear_average(a, b, average, bits);
-    });
+  GQ_DEVICE uint32_t word(uint32_t a, uint32_t b, const uint32_t* random, Nothing) const {
+    uint32_t merged = 0;
+    GQ_UNROLL for (uint32_t e = 0; e < codes_per_word(kBits); ++e) {
+      const uint32_t bits = value_bits(random[e / kWordValues], e);
+      const uint32_t code = linear_average(lane<kBits>(a, e), lane<kBits>(b, e), average, bits);
+      merged |= placed<kBits>(code, e);
+    }
+    return merged;
   }
 };
 
 struct SumExponentials : RandomMerge<8> {
   using RandomMerge::RandomMerge;
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, const Random& random,
-                       Nothing) const {
-    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
-      b[w] = exponential_sum_word(a[w], b[w], random.block[0].word[w]);
-    }
+  GQ_DEVICE uint32_t word(uint32_t a, uint32_t b, const uint32_t* random, Nothing) const {
+    return exponential_sum_word(a, b, random[0]);
   }
 };
 
@@ -244,15 +232,12 @@ struct AverageExponentials : RandomMerge<4> {
     return RandomMerge::begin({});
   }
 
-  GQ_DEVICE void merge(const MergedWords& a, MergedWords& b, const Random& random,
-                       const Shared& shared) const {
-    GQ_UNROLL for (uint32_t w = 0; w < kMergeWords; ++w) {
-      const uint32_t* const words = random.block[w / 2].word + w % 2 * 2;
-      const AveragePlaces places(a[w], b[w], threadIdx.x);
-      const auto entry = [&](uint32_t e) { return shared.at(places.offset_bytes(e)); };
-      b[w] = kShort ? short_average_word(words[0], words[1], entry)
-                    : exponential_average_word(words[0], words[1], entry);
-    }
+  GQ_DEVICE uint32_t word(uint32_t a, uint32_t b, const uint32_t* random,
+                          const Shared& shared) const {
+    const AveragePlaces places(a, b, threadIdx.x);
+    const auto entry = [&](uint32_t e) { return shared.at(places.offset_bytes(e)); };
+    return kShort ? short_average_word(random[0], random[1], entry)
+                  : exponential_average_word(random[0], random[1], entry);
   }
 };
 

@@ -16,8 +16,8 @@ StageError run(const Calls& calls, const Stage& stage) {
 template <typename Add, typename Levels>
 StageError encode(const Calls& calls, const Add& add, const Levels& levels) {
   const ReduceManyArgs& args = calls.first();
-  return args.coding.rescale ? run(calls, ReduceManyRescaled<Add, Levels>(args, add, levels))
-                             : run(calls, ReduceMany<Add, Levels>(args, add, levels));
+  return args.coding.rescale ? run(calls, ReduceMany<Add, Levels, true>(args, add, levels))
+                             : run(calls, ReduceMany<Add, Levels, false>(args, add, levels));
 }
 
 template <uint32_t kBits>
@@ -37,9 +37,9 @@ StageError exponential(const Calls& calls, const Add& add) {
 template <uint32_t kBits>
 StageError means(const Calls& calls) {
   const ReduceManyArgs& args = calls.first();
-  const LinearLevels<kBits> levels{args.coding.steps_down};
-  return run(calls, ReduceManyRescaled<AddMeans<kBits>, LinearLevels<kBits>>(
-                        args, AddMeans<kBits>(args), levels));
+  using Levels = LinearLevels<kBits>;
+  return run(calls, ReduceMany<AddMeans<kBits>, Levels, true>(args, AddMeans<kBits>(args),
+                                                              Levels{args.coding.steps_down}));
 }
 
 StageError run_all(const Calls& calls) {

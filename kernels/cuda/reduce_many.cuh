@@ -3,7 +3,7 @@
 #define GQ_KERNELS_CUDA_REDUCE_MANY_CUH
 
 #include "kernels/cuda/encode.cuh"
-#include "kernels/cuda/sums/operand_sums.cuh"
+#include "kernels/cuda/operand_sums.cuh"
 
 namespace gq::cuda {
 
@@ -13,142 +13,102 @@ inline double full_sum(const Coding& coding) {
   return static_cast<double>(coding.ranks) * exponential_top(coding.mantissa_bits);
 }
 
-/** What all wide sums share: `full`, where all ranks hold their top code, is the most they are. */
-template <typename Add, typename Levels>
-struct WideSum : ValueStage {
+/** Wide sums under one scale. With kRescale each block gets a scale of its own: threads find the
+ *  peak of their block and then encode it. Blocks longer than a block of threads are added twice,
+ *  for their peak and for their codes: that needs no memory. */
+template <typename Add, typename Levels, bool kRescale>
+struct ReduceMany : ValueStage {
+  using List = typename Add::List;
+  // Sums that are rescaled do not fit into 80 registers.
+  static constexpr uint32_t kBlocksAtOnce = kRescale ? 2 : Add::kBlocksAtOnce;
   Add add;
   Encoder<Levels> encoder;
-  double full;
-
-  WideSum(const ReduceManyArgs& args, const Add& add, const Levels& levels)
-      : ValueStage(args.range, args.coding.rotated),
-        add(add),
-        encoder{levels, Thresholds(args), args.coding.rounding == Rounding::nearest,
-                word_buffer<Levels::kBits>(args.out_words)},
-        full(full_sum(args.coding)) {}
-
-  GQ_HD void set(const Piece& piece) {
-    set_range(piece.first_value, piece.value_count);
-    add.operands.set(piece.values);
-    encoder.set(piece.words);
-  }
-};
-
-/** Wide sums under one scale. */
-template <typename Add, typename Levels>
-struct ReduceMany : WideSum<Add, Levels> {
-  using WideSum<Add, Levels>::WideSum;
-  using List = typename Add::List;
-  static constexpr uint32_t kBlocksAtOnce = Add::kBlocksAtOnce;
-
-  GQ_DEVICE void run(const Iterations& iterations, const List& list,
-                     BlockIterations::Shared& shared) const {
-    run_at([&](uint64_t k) { return this->place(k); }, iterations, list, shared);
-  }
-  /** `place_at(k)`: what a thread has of iteration k, which may end before the range does. */
-  template <typename PlaceAt>
-  GQ_DEVICE void run_at(PlaceAt place_at, const Iterations& iterations, const List& list,
-                        BlockIterations::Shared&) const {
-    const Scale scale = this->encoder.levels.scale_for_norm(static_cast<float>(this->full));
-    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      const Place place = place_at(k);
-      if (place.code_count == 0) continue;
-      float value[kThreadValues];
-      this->add.add(list, place, value);
-      this->encoder.encode(this->first_value, place, scale, value);
-    }
-  }
-};
-
-/** Wide sums of which each block gets a scale of its own (rescale): threads find the peak of their
- *  block and then encode it. Blocks longer than a block of threads are added twice, for their peak
- *  and for their codes: that needs no memory. */
-template <typename Add, typename Levels>
-struct ReduceManyRescaled : WideSum<Add, Levels> {
-  using Sum = WideSum<Add, Levels>;
-  using List = typename Add::List;
-  static constexpr uint32_t kBlocksAtOnce = 2;  // its sums do not fit into 80 registers
+  double full;  ///< the most that sums are: all ranks hold their top code
   NormSource norms;
   BlockIterations blocks;
   uint16_t* out_scales;
 
-  ReduceManyRescaled(const ReduceManyArgs& args, const Add& add, const Levels& levels)
-      : Sum(args, add, levels),
+  ReduceMany(const ReduceManyArgs& args, const Add& add, const Levels& levels)
+      : ValueStage(args.range, args.coding.rotated),
+        add(add),
+        encoder{levels, Rounder(args), word_buffer<Levels::kBits>(args.out_words)},
+        full(full_sum(args.coding)),
         norms(args.norms, args.coding.block),
         blocks(args.coding.block),
         out_scales(args.out_scales) {}
 
   GQ_HD void set(const Piece& piece) {
-    Sum::set(piece);
+    set_range(piece.first_value, piece.value_count);
+    add.operands.set(piece.values);
+    encoder.set(piece.words);
     if constexpr (Add::kOwnScales) {
-      this->add.scales_bytes = piece.scales_bytes;
+      add.scales_bytes = piece.scales_bytes;
     } else {
       norms.set(piece.norms);
     }
     out_scales = static_cast<uint16_t*>(piece.scales);
   }
   uint32_t iterations() const {
-    return this->iterations_of(uint64_t{blocks.part_count} * kBlockValues);
+    return iterations_of((kRescale ? uint64_t{blocks.part_count} : 1) * kBlockValues);
   }
 
-  GQ_DEVICE void run(const Iterations& iterations, const List& list,
-                     BlockIterations::Shared& shared) const {
-    run_at([&](uint64_t k) { return this->place(k); }, iterations, list, shared);
-  }
-  /** As ReduceMany; a part of a block is an iteration of `place_at`. */
+  /** `place_at(k)`: what a thread has of iteration k, or of part k of blocks, which may end before
+   *  the range does. */
   template <typename PlaceAt>
-  GQ_DEVICE void run_at(PlaceAt place_at, const Iterations& iterations, const List& list,
-                        BlockIterations::Shared& shared) const {
+  GQ_DEVICE void run(PlaceAt place_at, const Iterations& iterations, const List& list,
+                     BlockIterations::Shared& shared) const {
+    const Scale scale = kRescale ? Scale() : scale_for(static_cast<float>(full));
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      const uint64_t first = uint64_t{k} * blocks.part_count;
-      float value[kThreadValues];
-      uint32_t own = 0;
-      for (uint32_t part = 0; part < blocks.part_count; ++part) {
-        add_and_keep(list, place_at(first + part), value, own);
+      if constexpr (kRescale) {
+        run_rescaled(place_at, uint64_t{k} * blocks.part_count, list, shared);
+      } else {
+        const Place place = place_at(k);
+        if (place.code_count == 0) continue;
+        float value[kThreadValues];
+        add.add(list, place, value);
+        encoder.encode(first_value, place, scale, value);
       }
-      const uint32_t peak = blocks.largest(own, shared);
-      const Place here = place_at(first);
-      if (blocks.part_count == 1 && here.code_count == 0) continue;
-      const Rescaled made = rescaled_by(here, peak);
-      for (uint32_t part = 0; part < blocks.part_count; ++part) {
-        const Place place = place_at(first + part);
-        if (blocks.part_count > 1) this->add.add(list, place, value);
-        if (place.code_count > 0) encode(place, made, value);
-      }
-      // One operand's scale may be in this place.
-      if (Add::kOwnScales && blocks.part_count > 1) __syncthreads();
-      if (here.code_count > 0) write_scale(here, made);
     }
   }
 
  private:
-  GQ_DEVICE void add_and_keep(const List& list, const Place& place,
-                              float (&value)[kThreadValues], uint32_t& largest) const {
-    this->add.add(list, place, value);
-    if (place.code_count < kThreadValues) {
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        value[e] = e < place.code_count ? value[e] : 0;
+  GQ_DEVICE Scale scale_for(float norm) const { return encoder.levels.scale_for_norm(norm); }
+
+  template <typename PlaceAt>
+  GQ_DEVICE void run_rescaled(PlaceAt place_at, uint64_t first, const List& list,
+                              BlockIterations::Shared& shared) const {
+    float value[kThreadValues];
+    uint32_t own = 0;
+    for (uint32_t part = 0; part < blocks.part_count; ++part) {
+      const Place place = place_at(first + part);
+      add.add(list, place, value);
+      if (place.code_count < kThreadValues) {
+        GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+          value[e] = e < place.code_count ? value[e] : 0;
+        }
       }
+      keep_largest_of(value, own);
     }
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      largest = max(largest, magnitude_bits(value[e]));
+    const uint32_t peak = blocks.largest(own, shared);
+    const Place here = place_at(first);
+    if (blocks.part_count == 1 && here.code_count == 0) return;
+    const Rescaled made = rescaled_by(here, peak);
+    const Scale scale = scale_for(made.sum_norm);
+    for (uint32_t part = 0; part < blocks.part_count; ++part) {
+      const Place place = place_at(first + part);
+      if (blocks.part_count > 1) add.add(list, place, value);
+      if (place.code_count > 0) encoder.encode(first_value, place, scale, value);
+    }
+    // One operand's scale may be in this place.
+    if (Add::kOwnScales && blocks.part_count > 1) __syncthreads();
+    if (here.code_count > 0 && blocks.begins(here.offset)) {
+      out_scales[here.offset >> blocks.shift] = made.code;
     }
   }
   /** peak: the largest sum's pattern. */
   GQ_DEVICE Rescaled rescaled_by(const Place& place, uint32_t peak) const {
-    if constexpr (Add::kOwnScales) {
-      return rescaled_means(peak);
-    } else {
-      return rescaled(norms.at(place.offset), float_from_bits(peak), this->full);
-    }
-  }
-  GQ_DEVICE void write_scale(const Place& place, const Rescaled& made) const {
-    if (blocks.begins(place.offset)) out_scales[place.offset >> blocks.shift] = made.code;
-  }
-  GQ_DEVICE void encode(const Place& place, const Rescaled& made,
-                        const float (&value)[kThreadValues]) const {
-    const Scale scale = this->encoder.levels.scale_for_norm(made.sum_norm);
-    this->encoder.encode(this->first_value, place, scale, value);
+    if constexpr (Add::kOwnScales) return rescaled_means(peak);
+    return rescaled(norms.at(place.offset), float_from_bits(peak), full);
   }
 };
 
@@ -169,10 +129,11 @@ struct ReduceManyNone : ValueStage {
     target.set(piece.words);
   }
 
-  GQ_DEVICE void run(const Iterations& iterations, const OperandList& list,
+  template <typename PlaceAt>
+  GQ_DEVICE void run(PlaceAt place_at, const Iterations& iterations, const OperandList& list,
                      BlockIterations::Shared&) const {
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      const Place here = place(k);
+      const Place here = place_at(k);
       if (here.code_count == 0) continue;
       float value[kThreadValues];
       PatternBuffer(operands.words_of(list, 0)).load(here, value);
@@ -194,7 +155,7 @@ __global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
                        const __grid_constant__ typename Stage::List list) {
   __shared__ BlockIterations::Shared shared;
   for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
-    stage.run(iterations, list, shared);
+    stage.run([&](uint64_t k) { return stage.place(k); }, iterations, list, shared);
   });
 }
 

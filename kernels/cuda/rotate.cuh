@@ -27,6 +27,15 @@ GQ_HD constexpr uint32_t shared_place(uint32_t value) {
   return value + value / 32 * 4 + value / 256 * 16;
 }
 
+/** In the place of a Rotation where values are not rotated. */
+struct NoRotation {
+  static constexpr bool kTogether = false;
+  struct Shared {};
+
+  GQ_DEVICE NoRotation(Shared&, const KeyedStream&) {}
+  GQ_DEVICE void run(uint64_t, uint64_t, uint64_t, const float (&)[kThreadValues]) {}
+};
+
 /** The rotation of a block's threads, or back. A thread adds values in three layouts, so that pairs
  *  of each distance are its own: sixteen that follow each other (1 to 8), every sixteenth of 256
  *  (16 to 128), and four of each 256 (256 and 512). From one layout to the next they go through
@@ -34,6 +43,7 @@ GQ_HD constexpr uint32_t shared_place(uint32_t value) {
 template <bool kBack, uint32_t kThreads>
 class Rotation {
  public:
+  static constexpr bool kTogether = true;  ///< all threads of a block come to run()
   static constexpr uint32_t kRotationThreads = kRotationValues / kThreadValues;
   static constexpr uint32_t kCount = kThreads / kRotationThreads;  ///< rotations at once
 
@@ -45,8 +55,8 @@ class Rotation {
 
   GQ_DEVICE Rotation(Shared& shared, const KeyedStream& signs) : shared_(shared), signs_(signs) {}
 
-  /** All threads of the block come here. first_value: of the range in the call; offset: of the
-   *  thread's first value in the range, which has code_count codes. */
+  /** first_value: of the range in the call; offset: of the thread's first value in the range, which
+   *  has code_count codes. */
   GQ_DEVICE void run(uint64_t first_value, uint64_t offset, uint64_t code_count,
                      float (&value)[kThreadValues]) {
     const uint32_t position = threadIdx.x % kRotationThreads * kThreadValues;

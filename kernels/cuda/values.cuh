@@ -2,9 +2,12 @@
 #ifndef GQ_KERNELS_CUDA_VALUES_CUH
 #define GQ_KERNELS_CUDA_VALUES_CUH
 
+#include <type_traits>
+
 #include "include/gqsgd.h"
 #include "kernels/codec/global_norm.h"
 #include "kernels/codec/narrow.h"
+#include "kernels/codec/norm.h"
 #include "kernels/cuda/keyed_stream.cuh"
 #include "kernels/cuda/launch/warp_tile.cuh"
 
@@ -22,9 +25,18 @@ GQ_DEVICE float widened(Bfloat value) { return bfloat_to_float(value.bits); }
 GQ_DEVICE float widened(float value) { return value; }
 GQ_DEVICE float widened(double value) { return static_cast<float>(value); }
 
+GQ_DEVICE void keep_largest(float value, uint32_t& largest) {
+  const uint32_t magnitude = magnitude_bits(value);
+  largest = magnitude > largest ? magnitude : largest;
+}
+GQ_DEVICE void keep_largest_of(const float (&value)[kThreadValues], uint32_t& largest) {
+  GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
+}
+
 /** Calls `run` with an element of the dtype. */
+#pragma nv_exec_check_disable
 template <typename Run>
-auto with_element(int32_t dtype, Run run) {
+GQ_HD auto with_element(int32_t dtype, Run run) {
   if (dtype == GQSGD_FLOAT32) return run(float{});
   if (dtype == GQSGD_BFLOAT16) return run(Bfloat{});
   if (dtype == GQSGD_FLOAT16) return run(Half{});
@@ -75,31 +87,30 @@ GQ_DEVICE void store_elements(Element* to, bool aligned, const Place& place, Mak
   }
 }
 
-/** A caller's input. */
 struct ValueSource {
   const void* values;
   int32_t dtype;
   bool vectors;
 
-  ValueSource(const void* values, int32_t dtype)
-      : values(values), dtype(dtype), vectors(is_aligned(values, 16)) {}
+  template <typename Args>
+  explicit ValueSource(const Args& args)
+      : values(args.values), dtype(args.dtype), vectors(is_aligned(values, 16)) {}
 
   GQ_HD void set(const void* other) {
     values = other;
     vectors = is_aligned(other, 16);
   }
+  GQ_DEVICE ValueSource at(const void* other) const {
+    ValueSource there = *this;
+    there.set(other);
+    return there;
+  }
 
   template <uint32_t kThreads = kBlockThreads>
   GQ_DEVICE void load(const Place& place, float (&value)[kThreadValues]) const {
-    if (dtype == GQSGD_FLOAT32) {
-      load_elements<kThreads>(static_cast<const float*>(values), vectors, place, value);
-    } else if (dtype == GQSGD_BFLOAT16) {
-      load_elements<kThreads>(static_cast<const Bfloat*>(values), vectors, place, value);
-    } else if (dtype == GQSGD_FLOAT16) {
-      load_elements<kThreads>(static_cast<const Half*>(values), vectors, place, value);
-    } else {
-      load_elements<kThreads>(static_cast<const double*>(values), vectors, place, value);
-    }
+    with_element(dtype, [&]<typename Element>(Element) {
+      load_elements<kThreads>(static_cast<const Element*>(values), vectors, place, value);
+    });
   }
 };
 
@@ -131,10 +142,16 @@ GQ_DEVICE void fill_bits(const KeyedStream& stream, uint64_t first_value,
   }
 }
 
-/** A float64 of a float32, with the one pattern of NaN: which one a conversion makes depends on the
- *  machine. */
-GQ_DEVICE double as_double(float value) {
-  return value == value ? static_cast<double>(value) : double_from_bits(kDoubleNanBits);
+/** A value as an element; random `bits` round one that is narrower. NaN of float64 has one pattern:
+ *  which one a conversion makes depends on the machine. */
+template <typename Element, bool kNearest>
+GQ_DEVICE Element rounded_to(float value, uint32_t bits) {
+  if constexpr (std::is_same_v<Element, float>) return value;
+  if constexpr (std::is_same_v<Element, Half>) return {float_to_half<kNearest>(value, bits)};
+  if constexpr (std::is_same_v<Element, Bfloat>) return {float_to_bfloat<kNearest>(value, bits)};
+  if constexpr (std::is_same_v<Element, double>) {
+    return value == value ? static_cast<double>(value) : double_from_bits(kDoubleNanBits);
+  }
 }
 
 /** A caller's output, and how values are rounded where it is narrower than they are. */
@@ -145,49 +162,47 @@ struct ValueTarget {
   bool nearest;
   KeyedStream stream;
 
-  ValueTarget(void* values, int32_t dtype, bool nearest, const KeyedStream& stream)
-      : values(values),
-        dtype(dtype),
+  template <typename Args>
+  explicit ValueTarget(const Args& args)
+      : values(args.values),
+        dtype(args.dtype),
         vectors(is_aligned(values, 16)),
-        nearest(nearest),
-        stream(stream) {}
+        nearest(args.coding.rounding == Rounding::nearest),
+        stream(shared_stream(args.random, Draw::output)) {}
 
   GQ_HD void set(const void* other) {
     values = const_cast<void*>(other);
     vectors = is_aligned(other, 16);
   }
+  GQ_DEVICE ValueTarget at(const void* other) const {
+    ValueTarget there = *this;
+    there.set(other);
+    return there;
+  }
 
   GQ_DEVICE void store(uint64_t first_value, const Place& place,
                        const float (&value)[kThreadValues]) const {
-    if (dtype == GQSGD_FLOAT32) {
-      store_elements<kBlockThreads>(static_cast<float*>(values), vectors, place,
-                                    [&](uint32_t e) { return value[e]; });
-    } else if (dtype == GQSGD_FLOAT64) {
-      store_elements<kBlockThreads>(static_cast<double*>(values), vectors, place,
-                                    [&](uint32_t e) { return as_double(value[e]); });
-    } else if (nearest) {
-      const uint32_t bits[kThreadValues] = {};
-      store_narrow<true>(place, value, bits);
-    } else {
-      uint32_t bits[kThreadValues];
-      fill_bits(stream, first_value + place.offset, bits);
-      store_narrow<false>(place, value, bits);
-    }
+    uint32_t bits[kThreadValues] = {};
+    if (dtype == GQSGD_FLOAT32) return store_as<float, true>(place, value, bits);
+    if (dtype == GQSGD_FLOAT64) return store_as<double, true>(place, value, bits);
+    if (nearest) return store_narrow<true>(place, value, bits);
+    fill_bits(stream, first_value + place.offset, bits);
+    store_narrow<false>(place, value, bits);
   }
 
  private:
   template <bool kNearest>
   GQ_DEVICE void store_narrow(const Place& place, const float (&value)[kThreadValues],
                               const uint32_t (&bits)[kThreadValues]) const {
-    if (dtype == GQSGD_FLOAT16) {
-      store_elements<kBlockThreads>(
-          static_cast<Half*>(values), vectors, place,
-          [&](uint32_t e) { return Half{float_to_half<kNearest>(value[e], bits[e])}; });
-    } else {
-      store_elements<kBlockThreads>(
-          static_cast<Bfloat*>(values), vectors, place,
-          [&](uint32_t e) { return Bfloat{float_to_bfloat<kNearest>(value[e], bits[e])}; });
-    }
+    if (dtype == GQSGD_FLOAT16) return store_as<Half, kNearest>(place, value, bits);
+    store_as<Bfloat, kNearest>(place, value, bits);
+  }
+  template <typename Element, bool kNearest>
+  GQ_DEVICE void store_as(const Place& place, const float (&value)[kThreadValues],
+                          const uint32_t (&bits)[kThreadValues]) const {
+    store_elements<kBlockThreads>(
+        static_cast<Element*>(values), vectors, place,
+        [&](uint32_t e) { return rounded_to<Element, kNearest>(value[e], bits[e]); });
   }
 };
 

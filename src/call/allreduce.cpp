@@ -134,8 +134,8 @@ Status Allreduce::check_sums() {
   if (!plan_.schedule->adds_natively || endpoint_->host->sums() != nullptr) return Status();
   return fail(GQSGD_UNSUPPORTED,
               "schedule %s is the transport's own allreduce, which this group's transport does not "
-              "have: MPI has one, and a gqsgd_transport whose allreduce is not NULL; use another "
-              "schedule, or auto",
+              "have: MPI has one, NCCL, and a gqsgd_transport whose allreduce is not NULL; use "
+              "another schedule, or auto",
               plan_.schedule->name);
 }
 

@@ -17,6 +17,7 @@ CostQuestion cost_question(const Endpoint& endpoint, const Call& call) {
                         &endpoint.nodes};
   question.transport_adds = on_device || endpoint.host->sums() != nullptr;
   question.on_device = on_device;
+  question.nccl_blocks = on_device && endpoint.transport->operations_block();
   question.is_short = !on_device && ShortCalls::may_take(endpoint, call);
   return question;
 }

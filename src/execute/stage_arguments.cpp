@@ -214,6 +214,7 @@ DequantizeArgs StageArguments::dequantize(const Move& move, const Piece& piece,
   args.op = call_->op;
   args.values = call_->recv_at(piece.range.first_value, piece.segment);
   args.stream = call_->stream;
+  args.nontemporal = has_nontemporal_results(call_->value_count, call_->dtype);
   return args;
 }
 

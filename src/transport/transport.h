@@ -58,6 +58,9 @@ class Transport {
   /** The node that a rank runs on: any number, equal for ranks of one node, and for a rank the same
    *  on all ranks. Ranks of one node reach each other faster than others. */
   virtual uint32_t node_of(uint32_t /*rank*/) const { return 0; }
+  /** Over NCCL: true if the calling thread enqueues an operation, and NCCL creates none for it. The
+   *  same on all ranks. */
+  virtual bool operations_block() const { return false; }
 
   /** What broke the group, if something did: PEER_LOST, ABORTED, REVOKED, TIMEOUT, PROTOCOL,
    *  REMOTE_ERROR or BACKEND, with a sentence that names the first cause. */

@@ -11,18 +11,28 @@
 namespace gq::test {
 namespace {
 
-const std::vector<std::string> kFormats = {"paper-gl8",
-                                           "paper-ge8",
-                                           "paper-gl4",
-                                           "paper-ge4",
-                                           "relative-8",
-                                           "paper-gl8,rounding=correlated",
-                                           "paper-ge4,rounding=nearest",
-                                           "blocks-8",
-                                           "paper-gl4,block=64,rescale=true"};
+using Formats = std::vector<std::string>;
 
-DirectCalls usual_calls(int ranks, size_t value_count, size_t repeats) {
-  return DirectCalls(gradients(ranks, value_count, 12), kFormats, repeats);
+const Formats kCodes = {"paper-gl8",
+                        "paper-ge8",
+                        "paper-gl4",
+                        "paper-ge4",
+                        "relative-8",
+                        "paper-gl8,rounding=correlated",
+                        "paper-ge4,rounding=nearest",
+                        "blocks-8",
+                        "paper-gl4,block=64,rescale=true"};
+
+/** Float32 as well, of which a kernel takes a quarter as many values. */
+Formats and_floats(Formats formats) {
+  formats.push_back("none");
+  return formats;
+}
+const Formats kFormats = and_floats(kCodes);
+
+DirectCalls usual_calls(int ranks, size_t value_count, size_t repeats,
+                        const Formats& formats = kFormats) {
+  return DirectCalls(gradients(ranks, value_count, 12), formats, repeats);
 }
 
 void expect_same_bits(int ranks, const DeviceCalls& calls) {
@@ -45,11 +55,13 @@ void expect_same_bits(std::initializer_list<size_t> value_counts) {
 
 TEST(Fused, FewValues_SameBits) { expect_same_bits({1, 33, 4097}); }
 
-const std::vector<std::string> kListFormats = {"blocks-8", "paper-gl8", "paper-ge4", "relative-8",
-                                               "paper-gl4,block=64,rescale=true"};
+const Formats kListCodes = {"blocks-8", "paper-gl8", "paper-ge4", "relative-8",
+                            "paper-gl4,block=64,rescale=true"};
+const Formats kListFormats = and_floats(kListCodes);
 
-void expect_lists(std::initializer_list<int> sizes, const std::vector<size_t>& counts) {
-  for (const int ranks : sizes) expect_same_bits(ranks, ListCalls(ranks, kListFormats, counts));
+void expect_lists(std::initializer_list<int> sizes, const std::vector<size_t>& counts,
+                  const Formats& formats = kListFormats) {
+  for (const int ranks : sizes) expect_same_bits(ranks, ListCalls(ranks, formats, counts));
 }
 
 /** Warps that have values of two tensors and of one; the second list is no argument of the kernel.
@@ -62,12 +74,16 @@ TEST(Fused, ListsOfFewValues_SameBits) {
 }
 
 TEST(Fused, ListsOfManyValues_SameBits) {
-  expect_lists({4}, {1 << 20, 4096, 300000, 3, 1 << 20});
+  expect_lists({4}, {1 << 20, 4096, 300000, 3, 1 << 20}, kListCodes);
+  expect_lists({4}, {1 << 18, 4096, 300000, 3, 1 << 18}, {"none"});
 }
 
 TEST(Fused, VirtualRanks_SameBits) { expect_same_bits({70001}); }
 
-TEST(Fused, ManyValues_SameBits) { expect_same_bits(4, usual_calls(4, size_t{1} << 22, 1)); }
+TEST(Fused, ManyValues_SameBits) {
+  expect_same_bits(4, usual_calls(4, 6553600, 1, kCodes));  // 25 MiB of float32
+  expect_same_bits(4, usual_calls(4, size_t{1} << 21, 1, {"none"}));
+}
 
 TEST(Fused, SpecialValues_SameBits) {
   for (const int ranks : {2, 5}) {

@@ -54,7 +54,7 @@ def checking_parts(build, out, quick, device_count=1):
     """The same without configure and build."""
     return [*test_parts(build, TESTS, quick), *fused_process_parts(build, quick, device_count),
             nccl_part(build, quick),
-            *stage_benches(build, out, quick), *call_benches(build, quick),
+            *stage_benches(build, out, quick), *call_benches(build, quick, device_count),
             *sanitizer_parts(build, quick), array_part(build, quick)]
 
 
@@ -132,11 +132,16 @@ def stage_benches(build, out, quick):
             for name, values in (("256_MiB", 2**26), ("25_MiB", 6553600))]
 
 
-def call_benches(build, quick):
-    """Allreduces of threads, and those of fused kernels beside stages."""
+def call_benches(build, quick, device_count):
+    """Allreduces of threads, and those of fused kernels beside stages: of ranks on one device, and
+    of as many ranks as there are devices."""
     local = [build / "bench/gpu/gpu_local_perf", "--calls", 5 if quick else 30]
-    return [Part("bench local", local, 60, measures=True),
-            Part("bench fused", [*local, "--fused", 1], 60, measures=True)]
+    parts = [Part("bench local", local, 60, measures=True),
+             Part("bench fused", [*local, "--fused", 1], 60, measures=True)]
+    ranks = [count for count in (2, 4, 8) if count <= device_count]
+    return parts + [Part("bench fused devices", [*local, "--fused", 1, "--devices", count,
+                                                 "--ranks", count], 60, measures=True)
+                    for count in ranks[-1:]]
 
 
 def sanitizer_parts(build, quick):

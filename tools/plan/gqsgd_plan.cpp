@@ -187,6 +187,11 @@ Status run(const PlanOptions& options) {
   CostConstants constants;
   GQ_TRY(read_costs(options, &constants));
   if (options.show == Show::advice) return print_advice(question, constants, options.compute_ms);
+  if (options.schedule == GQSGD_SCHEDULE_SPARSE) {
+    return fail(GQSGD_UNSUPPORTED,
+                "schedule sparse sends the codes that are not zero, so what it sends is known when "
+                "the values are; gqsgd_comm_stat counts the bytes of calls");
+  }
   question.schedule_id = options.schedule;
   if (options.schedule == GQSGD_SCHEDULE_AUTO) {
     Choice choice{};

@@ -61,5 +61,11 @@ void add_scaled_means(const ReduceManyArgs& args, const Tile& tile, ValueTile& v
 /** Scales of blocks by the sums alone. */
 struct ScalesByPeaks {
   static void load(const Norms&, const Tile&, NormSet& set) { fill_norms(0, set); }
-  Rescaled operator()(float, uint32_t peak) const { return rescaled_means(peak); }
+  static void make(const uint32_t* peaks, NormSet& norms, uint16_t* codes) {
+    for (uint32_t k = 0; k < kNormsAtOnce; ++k) {
+      const Rescaled made = rescaled_means(peaks[k]);
+      codes[k] = made.code;
+      norms.norm[k] = made.sum_norm;
+    }
+  }
 };

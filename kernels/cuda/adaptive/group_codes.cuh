@@ -14,41 +14,23 @@ using LaneWords = uint32_t[kThreadValues / 4];
 /** Steps of a block's codes; of one without codes any. */
 GQ_DEVICE uint32_t steps_of_width(uint32_t width) { return code_max(max(width, kWidthMin)); }
 
-/** Planes of a tile. */
 struct StagedPlanes {
   uint32_t words[kTileBlocks * kWidthMax * kPlaneWords];
 };
 
-/** How codes of a stage round. */
-struct GroupEncoder {
-  Thresholds thresholds;
-  bool nearest;
-
-  /** Lanes of values from the call's value `first_value` on; those beyond `count` are 0. */
-  GQ_DEVICE void encode(const Thresholds::Start& start, uint64_t first_value, float norm,
-                        uint32_t width, uint32_t count, float (&value)[kThreadValues],
-                        LaneWords& lanes) const {
-    const LinearLevels<8> levels{steps_of_width(width)};
-    const Scale scale = levels.scale_for_norm(norm);
-    uint32_t addend[kThreadValues];
-    if (nearest) {
-      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        addend[e] = levels.addend_of(kUniformHalf);
-      }
-    } else {
-      thresholds.fill(levels, start, first_value / kGroupValues, addend);
-    }
-    GQ_UNROLL for (uint32_t w = 0; w < kThreadValues / 4; ++w) {
-      uint32_t from[4];
-      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
-        const uint32_t e = 4 * w + k;
-        from[k] = linear_at_24(value[e] * scale.power, scale, addend[e]);
-      }
-      const uint32_t here = count > 4 * w ? count - 4 * w : 0;
-      lanes[w] = here < 4 ? linear_word<8>(from) & ((1u << (8 * here)) - 1) : linear_word<8>(from);
-    }
+/** Lanes of values from the call's value `first_value` on; those beyond `count` are 0. */
+GQ_DEVICE void encode_lanes(const Rounder& rounder, const Thresholds::Start& start,
+                            uint64_t first_value, float norm, uint32_t width, uint32_t count,
+                            const float (&value)[kThreadValues], LaneWords& lanes) {
+  const LinearLevels<8> levels{steps_of_width(width)};
+  rounder.encode(levels, start, first_value / kGroupValues, levels.scale_for_norm(norm), value,
+                 lanes);
+  if (count == kThreadValues) return;
+  GQ_UNROLL for (uint32_t w = 0; w < kThreadValues / 4; ++w) {
+    const uint32_t here = count > 4 * w ? count - 4 * w : 0;
+    lanes[w] &= here < 4 ? (1u << (8 * here)) - 1 : ~0u;
   }
-};
+}
 
 /** A thread's halves of its block's planes; `place` is where plane 0 has the thread's. */
 GQ_DEVICE void put_planes(const LaneWords& lanes, uint32_t width, uint16_t* place) {

@@ -6,7 +6,6 @@
 #include "kernels/codec/block_norm.h"
 #include "kernels/codec/groups.h"
 #include "kernels/cuda/adaptive/group_widths.cuh"
-#include "kernels/cuda/launch/search.cuh"
 #include "kernels/cuda/launch/values_kernel.cuh"
 
 namespace gq::cuda {
@@ -19,7 +18,8 @@ inline constexpr uint32_t kTileBlocks = kBlockThreads / kSharers;
 inline constexpr uint32_t kPlaneHalves = kPlaneWords * 2;
 static_assert(kPlaneHalves == kSharers && kWarpThreads % kSharers == 0);
 
-/** Blocks first_block .. end_block - 1 of a group: an iteration of a block of threads. */
+/** Blocks first_block .. end_block - 1 of a group: tiles that a block of threads has one after the
+ *  other, so that it finds the widths once. */
 struct GroupUnit {
   uint32_t group;        ///< in the piece
   uint64_t first_value;  ///< of the group, in the call
@@ -47,33 +47,27 @@ struct GroupedRange : StageDefaults {
   Groups groups;
   const SegmentPlace* segments;
   uint32_t segment_count;
-  uint64_t first_value = 0, value_count = 0;
-  const void* values = nullptr;
+  Piece piece;
 
   explicit GroupedRange(const GroupedValues& grouped)
       : groups(grouped.groups),
         segments(grouped.segments),
         segment_count(grouped.segment_count) {}
 
-  GQ_HD void set(const Piece& piece) {
-    first_value = piece.first_value;
-    value_count = piece.value_count;
-    values = piece.values;
-  }
+  GQ_HD void set(const Piece& other) { piece = other; }
   uint32_t group_count() const {
-    return static_cast<uint32_t>(divided_up(value_count, groups.group_values));
+    return static_cast<uint32_t>(divided_up(piece.value_count, groups.group_values));
   }
   /** Values of the call, or of the slice, are below it. */
   GQ_DEVICE uint64_t end() const {
-    return groups.interleaved ? groups.value_count : first_value + value_count;
+    return groups.interleaved ? groups.value_count : piece.first_value + piece.value_count;
   }
 
-  /** Of a value of the call. */
   template <typename Memory>
   GQ_DEVICE GroupBuffer buffer_of(uint64_t value, Memory SegmentPlace::*memory) const {
     if (segments == nullptr) {
-      const uint64_t first = groups.interleaved ? 0 : first_value;
-      return {values, first, end() - first};
+      const uint64_t first = groups.interleaved ? 0 : piece.first_value;
+      return {piece.values, first, end() - first};
     }
     const SegmentPlace& segment = segments[last_begun(
         segment_count, value, [&](uint32_t k) { return segments[k].first_value; })];
@@ -82,43 +76,34 @@ struct GroupedRange : StageDefaults {
   }
 };
 
-/** The stages of adaptive widths. */
+/** The stages of adaptive widths; an iteration is a tile. */
 struct GroupStage : GroupedRange {
-  /** So many fill a device. */
-  static constexpr uint32_t kUnitsAtLeast = 1024;
   uint32_t mean_half_bits;
-  uint32_t unit_blocks;  ///< of a group, that an iteration takes
   bool by_value;  ///< norms and scales are numbers, and all of blocks is in the order of values
 
-  /** Iterations are shorter than groups where these are too few for a device. */
-  GroupStage(const GroupedValues& grouped, uint32_t mean_half_bits, const NormView& norms,
-             uint64_t values_in_all)
-      : GroupedRange(grouped),
-        mean_half_bits(mean_half_bits),
-        unit_blocks(kGroupBlocks),
-        by_value(norms.numbers != nullptr) {
-    const uint64_t group_count = values_in_all / groups.group_values + 1;
-    while (unit_blocks > kTileBlocks &&
-           group_count * (kGroupBlocks / unit_blocks) < kUnitsAtLeast) {
-      unit_blocks /= 2;
-    }
-  }
+  GroupStage(const GroupedValues& grouped, uint32_t mean_half_bits, const NormView& norms)
+      : GroupedRange(grouped), mean_half_bits(mean_half_bits), by_value(norms.numbers != nullptr) {}
 
   GQ_HD uint32_t blocks_of_group() const { return groups.group_values / kAdaptiveBlock; }
-  GQ_HD uint32_t units_of_group() const {
-    return static_cast<uint32_t>(divided_up(blocks_of_group(), unit_blocks));
+  GQ_HD uint32_t tiles_of_group() const {
+    return static_cast<uint32_t>(divided_up(blocks_of_group(), kTileBlocks));
   }
-  uint32_t iterations() const { return group_count() * units_of_group(); }
+  uint32_t iterations() const { return group_count() * tiles_of_group(); }
 
-  GQ_DEVICE GroupUnit unit(uint32_t iteration) const {
-    const uint32_t units = units_of_group(), here = iteration / units;
-    const uint64_t group = first_value / groups.group_values + here;
-    const uint32_t count = groups.value_count_of(group, end());
+  /** The first iteration that is of another group. */
+  GQ_DEVICE uint32_t end_of_group(uint32_t iteration) const {
+    return (iteration / tiles_of_group() + 1) * tiles_of_group();
+  }
+  /** Iterations first .. end - 1, all of one group. */
+  GQ_DEVICE GroupUnit unit(uint32_t first, uint32_t end) const {
+    const uint32_t tiles = tiles_of_group(), here = first / tiles;
+    const uint64_t group = piece.first_value / groups.group_values + here;
+    const uint32_t count = groups.value_count_of(group, this->end());
     const auto blocks = static_cast<uint32_t>(adaptive_blocks(count));
-    const uint32_t first = (iteration - here * units) * unit_blocks;
     const uint32_t planes = groups.planes_of_group(blocks, mean_half_bits);
-    const uint32_t end_block = min(first + unit_blocks, blocks);
-    return {here, groups.first_value(group), blocks, planes, first, end_block};
+    const uint32_t first_block = (first - here * tiles) * kTileBlocks;
+    const uint32_t end_block = min((end - here * tiles) * kTileBlocks, blocks);
+    return {here, groups.first_value(group), blocks, planes, first_block, end_block};
   }
 
   /** The value that a thread's first one is in the call; of a block of the group. */
@@ -146,7 +131,6 @@ struct GroupStage : GroupedRange {
     const uint64_t granule = unit.first_value + block / kGranuleBlocks * stride;
     return granule / kAdaptiveBlock + block % kGranuleBlocks;
   }
-  /** The code of a block's norm or scale. */
   GQ_DEVICE uint16_t code_of(const void* norms, const GroupUnit& unit, uint32_t block) const {
     const uint64_t offset = block_offset(unit, block);
     if (by_value) return code_of_number(static_cast<const float*>(norms)[offset]);
@@ -159,6 +143,9 @@ struct GroupStage : GroupedRange {
   GQ_DEVICE uint64_t word_offset(const GroupUnit& unit) const {
     return uint64_t{unit.group} * groups.group_planes * kPlaneWords;
   }
+  GQ_DEVICE uint32_t* words_of(const GroupUnit& unit) const {
+    return static_cast<uint32_t*>(piece.words) + word_offset(unit);
+  }
 
  private:
   GQ_DEVICE static Place in_buffer(uint64_t offset, uint64_t total, bool warp_has_blocks) {
@@ -170,17 +157,44 @@ struct GroupStage : GroupedRange {
 /** The block of values that a thread shares in a tile, which begins with block `first`. */
 GQ_DEVICE uint32_t block_of_thread(uint32_t first) { return first + threadIdx.x / kSharers; }
 
-/** All iterations of a block of threads. */
+/** The largest of the sharers of a block: all lanes of the warp that share blocks come here. */
+GQ_DEVICE uint32_t largest_of_block(const GroupUnit& unit, uint32_t block, uint32_t own) {
+  constexpr uint32_t kBlocks = kWarpThreads / kSharers;
+  const uint32_t count = unit.end_block - block / kBlocks * kBlocks;
+  const uint32_t lanes = count >= kBlocks ? ~0u : (1u << (count * kSharers)) - 1;
+  GQ_UNROLL for (uint32_t distance = 1; distance < kSharers; distance *= 2) {
+    own = max(own, __shfl_xor_sync(lanes, own, distance));
+  }
+  return own;
+}
+
+/** A block of threads has iterations that follow each other, as many as any other one. */
 template <typename Stage>
 __global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
     groups_kernel(const __grid_constant__ Pieces<Stage> pieces, const Gate gate) {
   __shared__ typename Stage::Shared shared;
   if (!is_open(gate)) return;
-  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
-    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      stage.run(stage.unit(k), shared);
+  const uint32_t all = pieces.iteration_count, own = (all + gridDim.x - 1) / gridDim.x;
+  const uint32_t end = min((blockIdx.x + 1) * own, all);
+  for (uint32_t next = blockIdx.x * own; next < end;) {
+    const uint32_t number = last_begun(pieces.piece_count, next,
+                                       [&](uint32_t k) { return pieces.begin_of(k); });
+    const uint32_t first = pieces.begin_of(number), stop = min(end, pieces.end_of(number));
+    const Stage stage = pieces.on(number);
+    while (next < stop) {
+      const uint32_t end_of_unit = min(stop, first + stage.end_of_group(next - first));
+      stage.run(stage.unit(next - first, end_of_unit - first), shared);
+      next = end_of_unit;
     }
-  });
+  }
+}
+
+/** Calls of a stage that is made of the first one. */
+template <typename Stage, typename Args>
+StageError run_groups(const Args* args, size_t count, const BatchTable& table,
+                      const Gate& gate = {}) {
+  const StageCalls<Args> calls{args, count, table};
+  return calls.template run<groups_kernel<Stage>>(Launcher(args->stream, gate), Stage(*args), gate);
 }
 
 }  // namespace gq::cuda

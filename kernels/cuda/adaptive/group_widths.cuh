@@ -13,11 +13,6 @@ static_assert(kGroupBlocks == kBlockThreads, "a thread for each block of a group
 
 using WidthScan = cub::BlockScan<uint32_t, kBlockThreads>;
 
-/** That of libcu++ is not there in CUDA 12.1. */
-struct AddPlanes {
-  GQ_DEVICE uint32_t operator()(uint32_t a, uint32_t b) const { return a + b; }
-};
-
 /** Each bit that a block may get beyond the least width has a mark: the norm's code less the bit's
  *  offset, from 1 on. The threshold is one more than the largest mark for whose bit no planes are
  *  left. It is found digit by digit, each by counts of the marks that have it. */
@@ -77,7 +72,7 @@ class GroupWidths {
     const int32_t threshold = static_cast<int32_t>(mark + 1) + kThresholdMin;
     const bool next = norm != 0 && is_next(norm, threshold);
     uint32_t before;
-    WidthScan(shared_.scan).ExclusiveScan(next ? 1u : 0u, before, 0u, AddPlanes());
+    WidthScan(shared_.scan).ExclusiveSum(next ? 1u : 0u, before);
     __syncthreads();  // the storage is used again
     return extra_bits(norm, threshold) + (next && before < left ? 1 : 0);
   }
@@ -97,7 +92,7 @@ class GroupWidths {
     __syncthreads();
     Marks marks;
     marks.here = shared_.marks[digit_of_thread()];
-    WidthScan(shared_.scan).ExclusiveScan(marks.here, marks.larger, 0u, AddPlanes(), marks.total);
+    WidthScan(shared_.scan).ExclusiveSum(marks.here, marks.larger, marks.total);
     __syncthreads();  // the storage is used again
     return marks;
   }
@@ -119,7 +114,7 @@ class GroupWidths {
 
   GQ_DEVICE void keep(uint32_t width) {
     uint32_t before, total;
-    WidthScan(shared_.scan).ExclusiveScan(width, before, 0u, AddPlanes(), total);
+    WidthScan(shared_.scan).ExclusiveSum(width, before, total);
     shared_.place[threadIdx.x] = static_cast<uint16_t>(width << kPlaneBits | before);
     if (threadIdx.x == 0) shared_.place[kGroupBlocks] = static_cast<uint16_t>(total);
     __syncthreads();

@@ -4,7 +4,6 @@
 #define GQ_KERNELS_CUDA_ADAPTIVE_REDUCE_GROUPS_CUH
 
 #include "kernels/cuda/adaptive/group_codes.cuh"
-#include "kernels/cuda/adaptive/group_norms.cuh"
 
 namespace gq::cuda {
 
@@ -47,23 +46,20 @@ struct PlaneSums {
 struct BlockPlace {
   uint64_t half;   ///< the thread's half of plane 0
   uint64_t scale;  ///< its number among the operand's scales
-  uint32_t width, value_count;
+  uint32_t width;
 };
 
 /** Codes of ranks, or of means as often as each has ranks: their sums are integers. */
 struct AddCodes {
   uint32_t ranks;
   bool rescale;
-  const uint32_t* const* operands = nullptr;
 
   explicit AddCodes(const ReduceManyArgs& args)
       : ranks(args.coding.ranks), rescale(args.coding.rescale) {}
 
-  GQ_HD void set(const Piece& piece) {
-    operands = static_cast<const uint32_t* const*>(piece.values);
-  }
-
-  GQ_DEVICE void add(const BlockPlace& place, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void add(const Piece& piece, const BlockPlace& place,
+                     float (&value)[kThreadValues]) const {
+    const auto* const operands = static_cast<const uint32_t* const*>(piece.values);
     const auto offset = static_cast<int32_t>(ranks * steps_of_width(place.width));
     int32_t total[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
@@ -79,7 +75,7 @@ struct AddCodes {
       sums.add_to(total);
     }
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      value[e] = e < place.value_count ? static_cast<float>(total[e]) : 0;
+      value[e] = static_cast<float>(total[e]);
     }
   }
 
@@ -98,22 +94,17 @@ struct AddScaledCodes {
   static constexpr bool rescale = true;
   uint32_t ranks, count;
   const uint64_t* weights;
-  const uint32_t* const* operands = nullptr;
-  uint64_t scales_bytes = 0;  ///< from an operand's words to its scales
 
   explicit AddScaledCodes(const ReduceManyArgs& args)
       : ranks(args.coding.ranks), count(args.weight_count), weights(args.device_weights) {}
 
-  GQ_HD void set(const Piece& piece) {
-    operands = static_cast<const uint32_t* const*>(piece.values);
-    scales_bytes = piece.scales_bytes;
-  }
-
-  GQ_DEVICE void add(const BlockPlace& place, float (&value)[kThreadValues]) const {
+  GQ_DEVICE void add(const Piece& piece, const BlockPlace& place,
+                     float (&value)[kThreadValues]) const {
+    const auto* const operands = static_cast<const uint32_t* const*>(piece.values);
     const uint32_t steps = steps_of_width(place.width);
     for (uint32_t k = 0; k < count; ++k) {
       const char* const words = reinterpret_cast<const char*>(kept(operands[k]));
-      const auto* const scales = reinterpret_cast<const uint16_t*>(words + scales_bytes);
+      const auto* const scales = reinterpret_cast<const uint16_t*>(words + piece.scales_bytes);
       const auto weight = static_cast<uint32_t>(__ldg(weights + k));
       const float factor = mean_factor(scales[place.scale], mean_weight(weight, ranks, steps));
       uint32_t planes[kWidthMax];
@@ -124,9 +115,6 @@ struct AddScaledCodes {
         const float term = linear_decode(lane<8>(lanes[e / 4], e), steps, factor);
         value[e] = k == 0 ? term : value[e] + term;
       }
-    }
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      if (e >= place.value_count) value[e] = 0;
     }
   }
 
@@ -140,29 +128,18 @@ template <typename Add>
 struct ReduceGroups : GroupStage {
   static constexpr uint32_t kBlocksAtOnce = 2;
   using Shared = EncodedUnit;
-  GroupEncoder encoder;
+  Rounder rounder;
   Add add;
-  const void* norms = nullptr;
-  uint32_t* words = nullptr;
-  uint16_t* scales = nullptr;
 
-  ReduceGroups(const ReduceManyArgs& args, uint64_t values_in_all)
-      : GroupStage(*args.range.grouped, args.coding.mean_half_bits, args.norms, values_in_all),
-        encoder{Thresholds(args), args.coding.rounding == Rounding::nearest},
+  explicit ReduceGroups(const ReduceManyArgs& args)
+      : GroupStage(*args.range.grouped, args.coding.mean_half_bits, args.norms),
+        rounder(args),
         add(args) {}
 
-  GQ_HD void set(const Piece& piece) {
-    GroupStage::set(piece);
-    add.set(piece);
-    norms = piece.norms;
-    words = static_cast<uint32_t*>(piece.words);
-    scales = static_cast<uint16_t*>(piece.scales);
-  }
-
   GQ_DEVICE void run(const GroupUnit& unit, Shared& shared) const {
-    const GroupWidths widths(shared.widths, code_of_thread(norms, unit), unit.plane_count);
-    const Thresholds::Start start = encoder.thresholds.start();
-    write_unit(unit, widths, shared.planes, words + word_offset(unit),
+    const GroupWidths widths(shared.widths, code_of_thread(piece.norms, unit), unit.plane_count);
+    const Thresholds::Start start = rounder.thresholds.start();
+    write_unit(unit, widths, shared.planes, words_of(unit),
                [&](uint32_t block, LaneWords& lanes) {
                  const uint32_t width = widths.width(block);
                  const uint64_t first = value_of(unit, block);
@@ -171,11 +148,14 @@ struct ReduceGroups : GroupStage {
                  if (width > 0) {
                    const uint64_t half = 2 * word_offset(unit) +
                                          half_of_thread(widths.first_plane(block));
-                   add.add({half, block_offset(unit, block), width, count}, value);
+                   add.add(piece, {half, block_offset(unit, block), width}, value);
+                 }
+                 GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+                   if (e >= count) value[e] = 0;
                  }
                  const float sum_norm = norm_of_sums(unit, block, widths.norm(block), width, value);
                  if (width == 0) return;
-                 encoder.encode(start, first, sum_norm, width, count, value, lanes);
+                 encode_lanes(rounder, start, first, sum_norm, width, count, value, lanes);
                });
   }
 
@@ -192,6 +172,7 @@ struct ReduceGroups : GroupStage {
     keep_largest_of(value, own);
     const uint32_t peak = largest_of_block(unit, block, own);
     const Rescaled made = add.rescaled_by(norm, width, peak);
+    auto* const scales = static_cast<uint16_t*>(piece.scales);
     if (threadIdx.x % kSharers == 0) scales[block_offset(unit, block)] = made.code;
     return made.sum_norm;
   }

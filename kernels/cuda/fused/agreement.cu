@@ -56,22 +56,22 @@ using cuda::kBlockThreads;
 using cuda::Launcher;
 
 StageError take_step(const TakeStepArgs& args) {
-  return Launcher(args.stream).launch(cuda::take_step_kernel, 1, 1, args);
+  return Launcher(args.stream).launch<cuda::take_step_kernel>(1, 1, args);
 }
 
 StageError write_header(const WriteHeaderArgs& args) {
-  return Launcher(args.stream).launch(cuda::write_header_kernel, 1, kBlockThreads, args);
+  return Launcher(args.stream).launch<cuda::write_header_kernel>(1, kBlockThreads, args);
 }
 
 StageError agree(const AgreeArgs& args) {
   const uint32_t blocks = cuda::segment_blocks(args.segments);
   return Launcher(args.stream)
-      .launch(cuda::agree_kernel, blocks > 0 ? blocks : 1, kBlockThreads, args);
+      .launch<cuda::agree_kernel>(blocks > 0 ? blocks : 1, kBlockThreads, args);
 }
 
 StageError merge_rank_norms(const MergeRankNormsArgs& args) {
   return Launcher(args.stream)
-      .launch(cuda::merge_rank_norms_kernel, cuda::segment_blocks(args), kBlockThreads, args);
+      .launch<cuda::merge_rank_norms_kernel>(cuda::segment_blocks(args), kBlockThreads, args);
 }
 
 }  // namespace

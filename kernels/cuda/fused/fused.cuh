@@ -51,9 +51,17 @@ class DeviceTeam {
 /** What a thread has of a tile: values of one segment, for segments begin where threads' values
  *  may. */
 struct FusedPlace : Place {
+  uint32_t owner;   ///< the rank that adds the tile's values
   uint32_t tensor;  ///< number of the segment
   SegmentPlace segment;
 };
+
+/** Whether all values of a warp, whose own thread begins at `offset`, are the segment's and before
+ *  `end`. */
+GQ_DEVICE bool has_warp(const SegmentPlace& segment, uint64_t offset, uint64_t end) {
+  const bool begins_here = first_of_warp(offset) >= segment.first_value;
+  return begins_here && is_full_warp(offset, end);
+}
 
 /** Of a part of a tile: kBlockValues from `first` on. */
 GQ_DEVICE FusedPlace place_in(const FusedSegments& segments, const FusedTile& tile,
@@ -66,40 +74,36 @@ GQ_DEVICE FusedPlace place_in(const FusedSegments& segments, const FusedTile& ti
   const uint64_t segment_end = segment.first_value + segment.value_count;
   const uint64_t end = segment_end < tile_end ? segment_end : tile_end;
   const uint32_t count = count_here(offset, end);
-  const bool begins_here = first_of_warp(offset) >= segment.first_value;
-  return {{offset, count, count, base, within, begins_here && is_full_warp(offset, end)},
-          tensor,
-          segment};
+  const bool warp_is_full = has_warp(segment, offset, end);
+  return {{offset, count, count, base, within, warp_is_full}, tile.owner, tensor, segment};
 }
 
 /** What kernels of all kinds have. */
-template <typename LevelKind, typename SumKind, typename DecoderKind>
+template <typename QuantizeStage, typename SumStage, typename DequantizeStage>
 struct FusedStages {
-  using Levels = LevelKind;
-  using Sum = SumKind;
-  using Decoder = DecoderKind;
   GridBarrier barrier;
   Request request;
   FusedTiles tiles;
   FusedSegments segments;
   TensorNorms tensor_norms;
-  Quantize<Levels> quantize;
-  Sum sum;
+  QuantizeStage quantize;
+  SumStage sum;
   OperandList operands;
   uint32_t sum_iterations;
-  Dequantize<Decoder> dequantize;
+  DequantizeStage dequantize;
 
-  FusedStages(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
+  FusedStages(const FusedArgs& args, const QuantizeStage& quantize, const SumStage& sum,
+              const DequantizeStage& dequantize)
       : barrier(args),
         request(args),
         tiles(args),
         segments(args),
         tensor_norms(args),
-        quantize(quantize_args(args), up),
+        quantize(quantize),
         sum(sum),
         operands(FusedSums(args).args),
         sum_iterations(sum.iterations()),
-        dequantize(dequantize_args(args), decoder) {}
+        dequantize(dequantize) {}
 
   /** False if the rank has exited. Writes what peers need from the first barrier on. */
   GQ_DEVICE bool begin(DeviceTeam& team) const {
@@ -114,53 +118,50 @@ struct FusedStages {
     return shared.barrier.left == 0;
   }
 
-  /** Calls each(owner, place) with what a thread has of its block's tiles, those of rank `owner`
-   *  first; with places that have no values, too, so that all threads of a block are there. */
+  /** Calls each(place) with what a thread has of its block's tiles, those of rank `owner` first;
+   *  with places that have no values, too, so that all threads of a block are there. */
   template <typename Each>
   GQ_DEVICE void each_place_of_all(uint32_t owner, Each each) const {
     tiles.each(blockIdx.x, owner, [&](const FusedTile& tile) {
       for (uint64_t first = 0; first < tile.value_count; first += kBlockValues) {
-        each(tile.owner, place_in(segments, tile, first));
+        each(place_in(segments, tile, first));
       }
     });
   }
   template <typename Each>
   GQ_DEVICE void each_place(uint32_t owner, Each each) const {
-    each_place_of_all(owner, [&](uint32_t here, const FusedPlace& place) {
-      if (place.code_count > 0) each(here, place);
+    each_place_of_all(owner, [&](const FusedPlace& place) {
+      if (place.code_count > 0) each(place);
     });
   }
 
   GQ_DEVICE void load(const FusedPlace& place, float (&value)[kThreadValues]) const {
-    ValueSource source = quantize.source;
     assume_global(place.segment.send);
-    source.set(place.segment.send);
-    source.load(place, value);
+    quantize.source.at(place.segment.send).load(place, value);
   }
 
-  /** Under scales that the kernel itself has found: `scale_at(place)`. */
-  template <typename ScaleAt>
-  GQ_DEVICE void run_quantize(ScaleAt scale_at) const {
-    const auto own = quantize.begin_with(Scale());
-    each_place(0, [&](uint32_t, const FusedPlace& place) {
+  /** Calls take(place, values) with the values of the block's tiles. */
+  template <typename Take>
+  GQ_DEVICE void each_value(Take take) const {
+    each_place(0, [&](const FusedPlace& place) {
       float value[kThreadValues];
       load(place, value);
-      quantize.encoder.encode(own.encoder, place, scale_at(place), value);
+      take(place, value);
     });
   }
 
   /** From the barrier for codes on, which finds out whether ranks make the same call: each block
    *  has a word of every rank. If they do not, all of them reach the last barrier as well, and none
    *  writes values. That one is for all blocks, so that a rank has all of its sums or none.
-   *  step_at(owner, place): what decodes the sums. */
+   *  step_at(place): what decodes the sums. */
   template <typename StepAt>
   GQ_DEVICE void finish(DeviceTeam& team, StepAt step_at) const {
     if (!barrier.wait_for_same(team, BarrierOf::codes, request.digest())) return;
     const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
     if (agreed) {
       const uint32_t first = tiles.first_in_shard(blockIdx.x, barrier.rank);
-      sum.run_at([&](uint64_t k) { return sum_place(k); }, {first, sum_iterations}, operands,
-                 team.shared().stage);
+      sum.run([&](uint64_t k) { return sum_place(k); }, {first, sum_iterations}, operands,
+              team.shared().stage);
     }
     if (!agreed && team.number() == 0) {
       team.all([&](uint32_t thread) {
@@ -177,8 +178,11 @@ struct FusedStages {
   GQ_DEVICE Place sum_place(uint64_t iteration) const {
     Place place = sum.place(iteration);
     const uint64_t value = sum.first_value + place.offset;
-    const uint32_t count = count_here(value, segments.end_of(segments.find(value)));
-    place.code_count = min(place.code_count, count);
+    const SegmentPlace segment = segments.at(segments.find(value));
+    const uint64_t end = segment.first_value + segment.value_count;
+    place.code_count = min(place.code_count, count_here(value, end));
+    place.value_count = place.code_count;
+    place.warp_is_full = place.warp_is_full && has_warp(segment, value, end);
     return place;
   }
 
@@ -186,14 +190,29 @@ struct FusedStages {
    *  all read from the same one. */
   template <typename StepAt>
   GQ_DEVICE void run_dequantize(StepAt step_at) const {
-    each_place(barrier.rank, [&](uint32_t owner, const FusedPlace& place) {
-      const uint32_t* const words = barrier.buffers[owner]->words;
+    each_place(barrier.rank, [&](const FusedPlace& place) {
+      const uint32_t* const words = barrier.buffers[place.owner]->words;
       float value[kThreadValues];
-      dequantize.give_from(word_buffer<Decoder::kBits>(words), step_at(owner, place), place, value);
-      ValueTarget target = dequantize.target;
+      dequantize.give_from(dequantize.buffer_of(words), step_at(place), place, value);
       assume_global(place.segment.recv);
-      target.set(place.segment.recv);
-      target.store(0, place, value);
+      dequantize.target.at(place.segment.recv).store(0, place, value);
+    });
+  }
+};
+
+/** Codes under scales that the kernel itself finds. */
+template <typename Levels, typename Sum, typename Decoder>
+struct FusedCodes : FusedStages<Quantize<Levels>, Sum, Dequantize<Decoder>> {
+  FusedCodes(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
+      : FusedStages<Quantize<Levels>, Sum, Dequantize<Decoder>>(
+            args, {quantize_args(args), up}, sum, {dequantize_args(args), decoder}) {}
+
+  template <typename ScaleAt>
+  GQ_DEVICE void run_quantize(ScaleAt scale_at) const {
+    const auto& encoder = this->quantize.encoder;
+    const auto own = encoder.thread_of(0, threadIdx.x * kThreadValues);
+    this->each_value([&](const FusedPlace& place, const float (&value)[kThreadValues]) {
+      encoder.encode(own, place, scale_at(place), value);
     });
   }
 };
@@ -201,8 +220,8 @@ struct FusedStages {
 /** With one norm, which the words of the first barrier are the parts of, or one for each tensor of
  *  a list. */
 template <typename Levels, typename Sum, typename Decoder>
-struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
-  using FusedStages<Levels, Sum, Decoder>::FusedStages;
+struct FusedOneNorm : FusedCodes<Levels, Sum, Decoder> {
+  using FusedCodes<Levels, Sum, Decoder>::FusedCodes;
 
   GQ_DEVICE void run(DeviceTeam& team) const {
     FusedShared& shared = team.shared();
@@ -210,27 +229,21 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
     const bool is_list = this->tensor_norms.count > 0;
     const uint32_t call = shared.barrier.call;
     if (is_list) raise_tensor_norms(call);
-    if (!is_list) team.all([&](uint32_t) { raise_together(&shared.peak, largest()); });
+    if (!is_list) {
+      uint32_t largest = 0;  // of the values that this thread will quantize
+      this->each_value([&](const FusedPlace&, const float (&value)[kThreadValues]) {
+        keep_largest_of(value, largest);
+      });
+      team.all([&](uint32_t) { raise_together(&shared.peak, largest); });
+    }
     if (!this->barrier.wait(team, BarrierOf::norms, shared.peak)) return;
     const float norm = float_from_bits(shared.barrier.largest);
-    const Levels& levels = this->quantize.encoder.levels;
-    Scale scale = levels.scale_for_norm(norm);
-    uint32_t last = kNoTensor;
-    this->run_quantize([&](const FusedPlace& place) {
-      const bool is_other = is_list && place.tensor != last;
-      if (is_other) scale = levels.scale_for_norm(norm_of(call, place.tensor));
-      last = place.tensor;
-      return scale;
-    });
-    Step step = step_of(this->dequantize.decoder, norm);
-    last = kNoTensor;
-    this->finish(team, [&](uint32_t, const FusedPlace& place) {
-      if (is_list && place.tensor != last) {
-        step = step_of(this->dequantize.decoder, norm_of(call, place.tensor));
-      }
-      last = place.tensor;
-      return step;
-    });
+    const auto scale_of = [&](float of) {
+      return this->quantize.encoder.levels.scale_for_norm(of);
+    };
+    const auto step_by = [&](float of) { return step_of(this->dequantize.decoder, of); };
+    this->run_quantize(of_tensor(call, norm, scale_of));
+    this->finish(team, of_tensor(call, norm, step_by));
   }
 
  private:
@@ -238,6 +251,18 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
 
   GQ_DEVICE float norm_of(uint32_t call, uint32_t tensor) const {
     return this->tensor_norms.norm_of(this->barrier, call, tensor);
+  }
+
+  /** What make(norm) gives for a place: of its tensor, where the call is a list, else of `norm`. It
+   *  is made once for places of one tensor that follow each other. */
+  template <typename Make>
+  GQ_DEVICE auto of_tensor(uint32_t call, float norm, Make make) const {
+    return [=, this, made = make(norm), last = kNoTensor](const FusedPlace& place) mutable {
+      const bool is_other = this->tensor_norms.count > 0 && place.tensor != last;
+      if (is_other) made = make(norm_of(call, place.tensor));
+      last = place.tensor;
+      return made;
+    };
   }
 
   /** A warp whose values are of one tensor raises its word when it comes to another one. */
@@ -248,7 +273,7 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
       if (tensor == kNoTensor || threadIdx.x % kWarpThreads != 0) return;
       this->tensor_norms.raise(this->barrier, call, tensor, peak);
     };
-    this->each_place_of_all(0, [&](uint32_t, const FusedPlace& place) {
+    this->each_place_of_all(0, [&](const FusedPlace& place) {
       float value[kThreadValues];
       this->load(place, value);
       uint32_t here = 0;
@@ -269,26 +294,15 @@ struct FusedOneNorm : FusedStages<Levels, Sum, Decoder> {
     });
     raise();
   }
-
-  /** The largest magnitude among the values that this thread will quantize. */
-  GQ_DEVICE uint32_t largest() const {
-    uint32_t largest = 0;
-    this->each_place(0, [&](uint32_t, const FusedPlace& place) {
-      float value[kThreadValues];
-      this->load(place, value);
-      keep_largest_of(value, largest);
-    });
-    return largest;
-  }
 };
 
 /** With a norm for each block of values: ranks read each other's. */
 template <typename Levels, typename Sum, typename Decoder>
-struct FusedBlocks : FusedStages<Levels, Sum, Decoder> {
+struct FusedBlocks : FusedCodes<Levels, Sum, Decoder> {
   BlockNorms norms;
 
   FusedBlocks(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
-      : FusedStages<Levels, Sum, Decoder>(args, up, sum, decoder),
+      : FusedCodes<Levels, Sum, Decoder>(args, up, sum, decoder),
         norms(norm_args(args)) {}
 
   GQ_DEVICE void run(DeviceTeam& team) const {
@@ -300,15 +314,15 @@ struct FusedBlocks : FusedStages<Levels, Sum, Decoder> {
       const auto load = [&](uint32_t part, float (&value)[kThreadValues]) {
         this->load(place_of(part), value);
       };
-      norms.run_on(load, [&] { return place_of(0); }, team.shared().stage);
+      norms.run(load, [&] { return place_of(0); }, team.shared().stage);
     });
     if (!this->barrier.wait_for_same(team, BarrierOf::norms, 0)) return;
     this->run_quantize([&](const Place& place) {
       return this->quantize.encoder.levels.scale_for_norm(merged_norm(place.offset));
     });
-    this->finish(team, [&](uint32_t owner, const FusedPlace& place) {
+    this->finish(team, [&](const FusedPlace& place) {
       NormSource scales = this->dequantize.scales;
-      scales.blocks = this->barrier.buffers[owner]->scales;
+      scales.blocks = this->barrier.buffers[place.owner]->scales;
       return step_of(this->dequantize.decoder, scales.at(place.offset));
     });
   }
@@ -325,6 +339,22 @@ struct FusedBlocks : FusedStages<Levels, Sum, Decoder> {
     }
     if (norms.blocks.begins(offset)) barrier.buffers[barrier.rank]->merged[block] = largest;
     return norm_from_code(largest);
+  }
+};
+
+/** Float32, whose sums take the place of a rank's own values. Peers may read sums of the last call
+ *  there until their kernels of this one have begun. */
+struct FusedFloats : FusedStages<QuantizeNone, ReduceManyNone, DequantizeNone> {
+  explicit FusedFloats(const FusedArgs& args)
+      : FusedStages(args, QuantizeNone(quantize_args(args)), ReduceManyNone(FusedSums(args).args),
+                    DequantizeNone(dequantize_args(args))) {}
+
+  GQ_DEVICE void run(DeviceTeam& team) const {
+    if (!begin(team) || !barrier.wait_for_same(team, BarrierOf::norms, 0)) return;
+    each_value([&](const FusedPlace& place, const float (&value)[kThreadValues]) {
+      quantize.take(place, {}, value);
+    });
+    finish(team, [](const FusedPlace&) { return Nothing(); });
   }
 };
 
@@ -347,10 +377,10 @@ StageError with_linear_stages(const FusedArgs& args, Run run) {
   const Add add{Operands(sums.args), args.coding.steps};
   const Decoder decoder = linear_decoder<kBits>(dequantize_args(args));
   if (args.coding.block > 0) {
-    using Sum = ReduceManyRescaled<Add, Levels>;
+    using Sum = ReduceMany<Add, Levels, true>;
     return run(FusedBlocks<Levels, Sum, Decoder>(args, up, Sum(sums.args, add, down), decoder));
   }
-  using Sum = ReduceMany<Add, Levels>;
+  using Sum = ReduceMany<Add, Levels, false>;
   return run(FusedOneNorm<Levels, Sum, Decoder>(args, up, Sum(sums.args, add, down), decoder));
 }
 
@@ -358,7 +388,7 @@ template <uint32_t kBits, uint32_t kMantissaBits, typename Run>
 StageError with_exponential_stages(const FusedArgs& args, Run run) {
   using Levels = ExponentialLevels<kBits, kMantissaBits>;
   using Add = AddExponential<kBits, kMantissaBits>;
-  using Sum = ReduceMany<Add, Levels>;
+  using Sum = ReduceMany<Add, Levels, false>;
   const FusedSums sums(args);
   const auto decoder = exponential_decoder<kBits, kMantissaBits>(dequantize_args(args));
   return run(FusedOneNorm<Levels, Sum, ExponentialDecoder<kBits, kMantissaBits>>(
@@ -369,6 +399,7 @@ StageError with_exponential_stages(const FusedArgs& args, Run run) {
 template <typename Run>
 StageError with_fused_stages(const FusedArgs& args, Run run) {
   const Coding& coding = args.coding;
+  if (coding.levels == Levels::none) return run(FusedFloats(args));
   if (coding.levels == Levels::linear) {
     return coding.bits == 8 ? with_linear_stages<8>(args, run) : with_linear_stages<4>(args, run);
   }

@@ -2,7 +2,7 @@
 #ifndef GQ_KERNELS_CUDA_FUSED_SEGMENTS_CUH
 #define GQ_KERNELS_CUDA_FUSED_SEGMENTS_CUH
 
-#include "kernels/cuda/launch/search.cuh"
+#include "kernels/cuda/launch/block.cuh"
 #include "kernels/fused.h"
 
 namespace gq::cuda {
@@ -28,7 +28,6 @@ struct FusedSegments {
   GQ_HD uint64_t first_of(uint32_t number) const {
     return table != nullptr ? table[number].first_value : argument[number].first_value;
   }
-  /** The first value behind one. */
   GQ_HD uint64_t end_of(uint32_t number) const {
     const SegmentPlace segment = at(number);
     return segment.first_value + segment.value_count;

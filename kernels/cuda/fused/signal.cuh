@@ -64,7 +64,6 @@ GQ_HD uint64_t compare_exchange(uint64_t* place, uint64_t expected, uint64_t wan
 #endif
 }
 
-/** Time since some moment. */
 GQ_HD uint64_t clock_ns() {
 #if defined(__CUDA_ARCH__)
   uint64_t now;
@@ -77,7 +76,6 @@ GQ_HD uint64_t clock_ns() {
 #endif
 }
 
-/** Between two looks at a word. */
 GQ_HD void rest() {
 #if defined(__CUDA_ARCH__)
   __nanosleep(32);

@@ -10,10 +10,10 @@ namespace gq::cuda {
  *  read those of the last call until its next kernel begins, and at a call's barriers that has
  *  begun. */
 struct TensorNorms {
-  uint32_t count;  ///< 0: the call has one norm, or those of blocks
+  uint32_t count;  ///< 0: the call has one norm, those of blocks, or none
 
   explicit TensorNorms(const FusedArgs& args)
-      : count(args.coding.block == 0 && args.segment_count > 1 ? args.segment_count : 0) {}
+      : count(has_tensor_norms(args) ? args.segment_count : 0) {}
 
   /** By one block of the rank, before the first barrier. */
   GQ_HD void begin(const GridBarrier& barrier, uint32_t call) const {
@@ -51,6 +51,9 @@ struct TensorNorms {
   }
 
  private:
+  static bool has_tensor_norms(const FusedArgs& args) {
+    return has_norm(args.coding.levels) && args.coding.block == 0 && args.segment_count > 1;
+  }
   GQ_HD static FusedControl& control_of(const GridBarrier& barrier) {
     return barrier.buffers[barrier.rank]->control;
   }

@@ -1,4 +1,4 @@
-// Blocks of threads, and what the threads of one may do together.
+// Blocks of threads, what the threads of one may do together, and a search that each may do.
 #ifndef GQ_KERNELS_CUDA_LAUNCH_BLOCK_CUH
 #define GQ_KERNELS_CUDA_LAUNCH_BLOCK_CUH
 
@@ -33,6 +33,17 @@ GQ_HD void raise_together(uint32_t* place, uint32_t value) {
 #else
   raise(place, value);
 #endif
+}
+
+/** The last of `count` that begins at the value or before, else the first. begin_of(k) rises. */
+template <typename Number, typename BeginOf>
+GQ_HD Number last_begun(Number count, uint64_t value, BeginOf begin_of) {
+  Number low = 0, high = count;
+  while (high - low > 1) {
+    const Number middle = low + (high - low) / 2;
+    (begin_of(middle) <= value ? low : high) = middle;
+  }
+  return low;
 }
 
 }  // namespace gq::cuda

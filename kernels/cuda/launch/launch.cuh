@@ -5,13 +5,12 @@
 #include <type_traits>
 
 #include "kernels/cuda/launch/block.cuh"
-#include "kernels/cuda/launch/occupancy.cuh"
+#include "kernels/cuda/launch/kernels.cuh"
 #include "kernels/stage_error.h"
 #include "kernels/stages.h"
 
 namespace gq::cuda {
 
-/** How a stage is launched. */
 struct StageDefaults {
   static constexpr uint32_t kThreads = kBlockThreads;
   static constexpr uint32_t kBlocksAtOnce = 3;  ///< on a processor, at least: 80 registers each
@@ -47,43 +46,52 @@ GQ_DEVICE bool is_open(const Gate& gate) {
   return open;
 }
 
-/** Enqueues on one stream; never waits. */
+/** Enqueues on one stream; never waits. Returns the first error: nothing is enqueued behind it. */
 class Launcher {
  public:
   explicit Launcher(void* stream, const Gate& gate = {})
       : stream_(static_cast<cudaStream_t>(stream)), gate_(gate) {}
 
   const Gate& gate() const { return gate_; }
+  const StageError& error() const { return error_; }
 
   /** The launch itself returns its error: the thread's last error may be one that a caller has left
    *  there. */
-  template <typename... Parameters>
-  StageError launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads,
-                    const std::type_identity_t<Parameters>&... arguments) const {
-    if (blocks == 0) return {};  // An empty grid is a launch error.
-    void* list[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
-    const void* const entry = reinterpret_cast<const void*>(kernel);
-    return checked(cudaLaunchKernel(entry, dim3(blocks), dim3(threads), list, 0, stream_),
-                   "a kernel's launch");
+  template <auto kKernel, typename... Arguments>
+  StageError launch(uint32_t blocks, uint32_t threads, const Arguments&... arguments) const {
+    return launch_as(kKernel, listed_kernel<kKernel>, blocks, threads, arguments...);
   }
 
   /** A stage's kernel, of which the stage is the first argument. */
   template <auto kKernel, typename Stage, typename... Others>
   StageError run(uint32_t iteration_count, const Stage& stage, const Others&... others) const {
     uint32_t at_once = 0;
-    const StageError error = blocks_at_once<kKernel>(Stage::kThreads, &at_once);
-    if (failed(error)) return error;
-    return launch(kKernel, block_count(iteration_count, at_once), Stage::kThreads, stage,
-                  others...);
+    if (!failed(error_)) error_ = blocks_at_once<kKernel>(Stage::kThreads, &at_once);
+    if (failed(error_)) return error_;
+    return launch<kKernel>(block_count(iteration_count, at_once), Stage::kThreads, stage,
+                           others...);
   }
 
   StageError clear(void* memory, size_t size_bytes) const {
-    return checked(cudaMemsetAsync(memory, 0, size_bytes, stream_), "cudaMemsetAsync");
+    if (failed(error_)) return error_;
+    return error_ = checked(cudaMemsetAsync(memory, 0, size_bytes, stream_), "cudaMemsetAsync");
   }
 
  private:
+  template <typename... Parameters>
+  StageError launch_as(void (*)(Parameters...), const ListedKernel& kernel, uint32_t blocks,
+                       uint32_t threads,
+                       const std::type_identity_t<Parameters>&... arguments) const {
+    if (blocks == 0 || failed(error_)) return error_;  // An empty grid is a launch error.
+    void* list[] = {const_cast<void*>(static_cast<const void*>(&arguments))...};
+    const cudaError_t launched =
+        cudaLaunchKernel(kernel.entry, dim3(blocks), dim3(threads), list, 0, stream_);
+    return error_ = checked(launched, "a kernel's launch");
+  }
+
   cudaStream_t stream_;
   Gate gate_;
+  mutable StageError error_;
 };
 
 }  // namespace gq::cuda

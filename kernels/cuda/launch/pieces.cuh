@@ -19,7 +19,7 @@ struct Piece {
   void* words = nullptr;         ///< codes; norm: its result
   void* scales = nullptr;        ///< of reduce_many, or its sums
   size_t scales_bytes = 0;       ///< ReduceManyArgs::operand_scales_bytes
-  uint64_t end = 0;              ///< iterations of all pieces up to this one; leaves no padding
+  uint64_t begin = 0;            ///< iterations of all pieces before this one; leaves no padding
 };
 static_assert(sizeof(Piece) == kBatchPieceBytes);
 
@@ -88,11 +88,13 @@ struct Pieces {
 
   explicit Pieces(const Stage& stage) : stage(stage) {}
 
-  GQ_DEVICE uint32_t end_of(uint32_t number) const {
-    return static_cast<uint32_t>(table != nullptr ? __ldg(&table[number].end)
-                                                  : argument[number].end);
+  GQ_DEVICE uint32_t begin_of(uint32_t number) const {
+    return static_cast<uint32_t>(table != nullptr ? __ldg(&table[number].begin)
+                                                  : argument[number].begin);
   }
-  /** The stage on one of the pieces. */
+  GQ_DEVICE uint32_t end_of(uint32_t number) const {
+    return number + 1 < piece_count ? begin_of(number + 1) : iteration_count;
+  }
   GQ_DEVICE Stage on(uint32_t number) const {
     const Piece piece = table != nullptr ? table_piece(table + number) : argument[number];
     assume_global(piece.values);
@@ -103,19 +105,6 @@ struct Pieces {
     other.set(piece);
     return other;
   }
-  /** The first piece that ends behind the iteration. */
-  GQ_DEVICE uint32_t find(uint32_t iteration) const {
-    uint32_t low = 0, high = piece_count - 1;
-    while (low < high) {
-      const uint32_t middle = (low + high) / 2;
-      if (end_of(middle) > iteration) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return low;
-  }
 };
 
 /** Calls each(stage, iterations) with each piece that this block has iterations of, counted from
@@ -123,8 +112,9 @@ struct Pieces {
 template <typename Stage, typename Each>
 GQ_DEVICE void for_each_piece(const Pieces<Stage>& pieces, Each each) {
   for (uint32_t next = blockIdx.x; next < pieces.iteration_count;) {
-    const uint32_t number = pieces.find(next), end = pieces.end_of(number);
-    const uint32_t first = number == 0 ? 0 : pieces.end_of(number - 1);
+    const uint32_t number = last_begun(pieces.piece_count, next,
+                                       [&](uint32_t k) { return pieces.begin_of(k); });
+    const uint32_t first = pieces.begin_of(number), end = pieces.end_of(number);
     each(pieces.on(number), Iterations{next - first, end - first});
     next += (end - next + gridDim.x - 1) / gridDim.x * gridDim.x;
   }
@@ -154,43 +144,9 @@ StageError write_items(const Launcher& launcher, size_t count, Item* out, ItemOf
     list.count = left < kItems ? static_cast<uint32_t>(left) : kItems;
     list.out = out + first;
     for (uint32_t k = 0; k < list.count; ++k) list.item[k] = item_of(first + k);
-    const StageError error = launcher.launch(write_items_kernel<ItemList<Item, kItems>>, 1,
-                                             kBlockThreads, list);
-    if (failed(error)) return error;
+    launcher.launch<write_items_kernel<ItemList<Item, kItems>>>(1, kBlockThreads, list);
   }
-  return {};
-}
-
-/** Fills `pieces`, whose k-th is piece_of(k). What does not fit there is brought to the table, if
- *  that has other pieces. */
-template <typename Stage, typename PieceOf>
-StageError list_pieces(const Launcher& launcher, size_t count, const BatchTable& table,
-                       PieceOf piece_of, Pieces<Stage>* pieces) {
-  Stage stage = pieces->stage;
-  const auto next = [&](size_t k) {
-    Piece piece = piece_of(k);
-    stage.set(piece);
-    pieces->iteration_count += stage.iterations();
-    piece.end = pieces->iteration_count;
-    return piece;
-  };
-  pieces->piece_count = static_cast<uint32_t>(count);
-  if (count <= kBatchArgumentsMax) {
-    for (size_t k = 0; k < count; ++k) pieces->argument[k] = next(k);
-    return {};
-  }
-  auto* const on_device = static_cast<Piece*>(table.on_device);
-  pieces->table = on_device;
-  if (table.written == nullptr) return write_items(launcher, count, on_device, next);
-  auto* const written = static_cast<Piece*>(table.written);
-  bool differs = false;
-  for (size_t k = 0; k < count; ++k) {
-    const Piece piece = next(k);
-    differs |= memcmp(&written[k], &piece, sizeof piece) != 0;
-    written[k] = piece;
-  }
-  if (!differs) return {};
-  return write_items(launcher, count, on_device, [&](size_t k) { return written[k]; });
+  return launcher.error();
 }
 
 /** Calls of one stage that become one launch. */
@@ -208,17 +164,44 @@ struct StageCalls {
   StageError run(const Launcher& launcher, const Stage& stage, const Others&... others) const {
     const size_t most = table.on_device == nullptr ? kBatchArgumentsMax : count;
     for (size_t done = 0; done < count; done += most) {
-      const size_t left = count - done;
       Pieces<Stage> pieces(stage);
-      StageError error = list_pieces(
-          launcher, left < most ? left : most, table,
-          [&](size_t number) { return piece_of(args[done + number]); }, &pieces);
-      if (!failed(error)) {
-        error = launcher.run<kKernel>(pieces.iteration_count, pieces, others...);
-      }
-      if (failed(error)) return error;
+      list(launcher, done, count - done < most ? count - done : most, &pieces);
+      launcher.run<kKernel>(pieces.iteration_count, pieces, others...);
     }
-    return {};
+    return launcher.error();
+  }
+
+ private:
+  /** Pieces that are more than arguments are brought to the table, if that has other ones. */
+  template <typename Stage>
+  void list(const Launcher& launcher, size_t begin, size_t listed, Pieces<Stage>* pieces) const {
+    Stage stage = pieces->stage;
+    const auto next = [&](size_t k) {
+      Piece piece = piece_of(args[begin + k]);
+      stage.set(piece);
+      piece.begin = pieces->iteration_count;
+      pieces->iteration_count += stage.iterations();
+      return piece;
+    };
+    pieces->piece_count = static_cast<uint32_t>(listed);
+    if (listed <= kBatchArgumentsMax) {
+      for (size_t k = 0; k < listed; ++k) pieces->argument[k] = next(k);
+      return;
+    }
+    auto* const on_device = static_cast<Piece*>(table.on_device);
+    pieces->table = on_device;
+    if (table.written == nullptr) {
+      write_items(launcher, listed, on_device, next);
+      return;
+    }
+    auto* const written = static_cast<Piece*>(table.written);
+    bool differs = false;
+    for (size_t k = 0; k < listed; ++k) {
+      const Piece piece = next(k);
+      differs |= memcmp(&written[k], &piece, sizeof piece) != 0;
+      written[k] = piece;
+    }
+    if (differs) write_items(launcher, listed, on_device, [&](size_t k) { return written[k]; });
   }
 };
 

@@ -10,15 +10,15 @@
 
 namespace gq::cuda {
 
-/** Values of all threads of a block. */
 inline constexpr uint32_t kBlockValues = kBlockThreads * kThreadValues;
 
 /** What a thread keeps of a stage that keeps nothing. */
 struct Nothing {};
 
 /** A range as threads divide it. Stages have give(place, own, value), which makes zeros beyond the
- *  end, take(place, own, value), and begin(), the own data of a thread. */
+ *  end, and take(place, own, value), where `own` is what a thread keeps of a piece. */
 struct ValueStage : StageDefaults {
+  static constexpr bool kMayRotate = true;
   uint64_t first_value;
   uint64_t value_count;
   uint64_t code_count;
@@ -44,34 +44,22 @@ struct ValueStage : StageDefaults {
     return place_at(iteration * kBlockValues, threadIdx.x * kThreadValues);
   }
 
+  GQ_DEVICE Nothing begin() const { return {}; }
+  /** All threads of a block come here after a piece. */
+  template <typename Own>
+  GQ_DEVICE void end(const Own&) const {}
+
  protected:
   uint32_t iterations_of(uint64_t iteration_values) const {
     return static_cast<uint32_t>((code_count + iteration_values - 1) / iteration_values);
   }
 };
 
-template <typename Stage>
-__global__ void __launch_bounds__(Stage::kThreads, Stage::kBlocksAtOnce)
-    values_kernel(const __grid_constant__ Pieces<Stage> pieces, const Gate gate) {
-  if (!is_open(gate)) return;
-  for_each_piece(pieces, [](const Stage& stage, const Iterations& iterations) {
-    auto own = stage.begin();
-    for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
-      const Place place = stage.place(k);
-      if (place.code_count == 0) continue;
-      float value[kThreadValues];
-      stage.give(place, own, value);
-      stage.take(place, own, value);
-    }
-  });
-}
-
-/** The same with a rotation in between, or back. */
-template <typename Stage, bool kBack>
-__global__ void __launch_bounds__(Stage::kThreads, 2)
-    rotated_values_kernel(const __grid_constant__ Pieces<Stage> pieces,
-                          const __grid_constant__ KeyedStream signs, const Gate gate) {
-  using Rotate = Rotation<kBack, Stage::kThreads>;
+/** The values of a stage, rotated in between (Rotation), or back, or not (NoRotation). */
+template <typename Stage, typename Rotate>
+__global__ void __launch_bounds__(Stage::kThreads, Rotate::kTogether ? 2 : Stage::kBlocksAtOnce)
+    values_kernel(const __grid_constant__ Pieces<Stage> pieces,
+                  const __grid_constant__ KeyedStream signs, const Gate gate) {
   __shared__ typename Rotate::Shared shared;
   if (!is_open(gate)) return;
   Rotate rotation(shared, signs);
@@ -79,11 +67,13 @@ __global__ void __launch_bounds__(Stage::kThreads, 2)
     auto own = stage.begin();
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
       const Place place = stage.place(k);
+      if (!Rotate::kTogether && place.code_count == 0) continue;
       float value[kThreadValues];
       stage.give(place, own, value);
       rotation.run(stage.first_value, place.offset, stage.code_count, value);
       if (place.code_count > 0) stage.take(place, own, value);
     }
+    stage.end(own);
   });
 }
 
@@ -162,28 +152,19 @@ struct BlockIterations {
   }
 };
 
-/** The streams of a stage: a rank's own words, and those that some ranks share, or all. */
-inline KeyedStream stream_at(const RandomSite& site, Draw draw, uint32_t rank, uint32_t hop) {
-  const uint32_t index = site.step_at == nullptr ? site.index : 0;
-  RandomStream stream = random_stream(site.key, site.step, index, draw, rank, hop);
-  stream.step_at = site.step_at;
-  return KeyedStream(stream);
-}
-inline KeyedStream own_stream(const RandomSite& site, Draw draw) {
-  return stream_at(site, draw, site.rank, site.hop);
-}
-inline KeyedStream shared_stream(const RandomSite& site, Draw draw) {
-  return stream_at(site, draw, 0, 0);
-}
-
 /** Calls of a stage over values, rotated if the format has rotations. */
 template <bool kBack, typename Stage, typename Args>
 StageError run_value_stage(const Launcher& launcher, const StageCalls<Args>& calls,
                            const Stage& stage) {
-  const Gate& gate = launcher.gate();
-  if (!stage.is_rotated) return calls.template run<values_kernel<Stage>>(launcher, stage, gate);
   const KeyedStream signs = shared_stream(calls.first().random, Draw::signs);
-  return calls.template run<rotated_values_kernel<Stage, kBack>>(launcher, stage, signs, gate);
+  const Gate& gate = launcher.gate();
+  if constexpr (Stage::kMayRotate) {
+    using Rotate = Rotation<kBack, Stage::kThreads>;
+    if (stage.is_rotated) {
+      return calls.template run<values_kernel<Stage, Rotate>>(launcher, stage, signs, gate);
+    }
+  }
+  return calls.template run<values_kernel<Stage, NoRotation>>(launcher, stage, signs, gate);
 }
 
 }  // namespace gq::cuda

@@ -25,44 +25,44 @@ GQ_DEVICE RiceNeighbours neighbours_of(bool nearest, float value, float inverse)
 
 /** Looks at the steps of one group after the other. `Load` gives the lane's value of a cell. */
 template <typename Load>
-class StepFinder {
- public:
+struct StepFinder {
   struct Shared {
     uint32_t sums[2][kBlockWarps][4];  ///< in turn, so that a look has one barrier
     uint32_t largest[kBlockWarps];
   };
 
-  GQ_DEVICE StepFinder(Shared& shared, const RiceBounds& bounds, bool nearest, const Load& load)
-      : shared_(shared), bounds_(bounds), nearest_(nearest), load_(load) {}
+  Shared& shared;
+  const RiceBounds bounds;
+  const bool nearest;
+  const Load& load;
 
   /** The largest magnitude of values that are not poisoned. */
   GQ_DEVICE float largest() const {
     uint32_t own = 0;
-    for (uint32_t cell = warp_here(); cell < bounds_.cells; cell += kBlockWarps) {
-      own = max(own, magnitude_bits(CellValue(load_(cell)).value));
+    for (uint32_t cell = warp_here(); cell < bounds.cells; cell += kBlockWarps) {
+      own = max(own, magnitude_bits(CellValue(load(cell)).value));
     }
     own = __reduce_max_sync(kAllLanes, own);
     __syncthreads();  // threads may still read what was shared last
-    if (lane_here() == 0) shared_.largest[warp_here()] = own;
+    if (lane_here() == 0) shared.largest[warp_here()] = own;
     __syncthreads();
-    for (uint32_t w = 0; w < kBlockWarps; ++w) own = max(own, shared_.largest[w]);
+    for (uint32_t w = 0; w < kBlockWarps; ++w) own = max(own, shared.largest[w]);
     return float_from_bits(own);
   }
 
   /** The code of the step; beyond kRiceStepMax if none fits. largest: not 0. */
   GQ_DEVICE uint32_t find(float largest) const {
     uint32_t turn = 0;
-    return rice_find_step(largest, bounds_, [&](float inverse, uint32_t stride) {
+    return rice_find_step(largest, bounds, [&](float inverse, uint32_t stride) {
       turn ^= 1;
       return sum_of_block(look_of_lane(inverse, stride), turn);
     });
   }
 
- private:
   GQ_DEVICE RiceLook look_of_lane(float inverse, uint32_t stride) const {
     RiceLook look;
-    for (uint32_t k = warp_here() * stride; k < bounds_.cells; k += kBlockWarps * stride) {
-      const RiceNeighbours codes = neighbours_of(nearest_, CellValue(load_(k)).value, inverse);
+    for (uint32_t k = warp_here() * stride; k < bounds.cells; k += kBlockWarps * stride) {
+      const RiceNeighbours codes = neighbours_of(nearest, CellValue(load(k)).value, inverse);
       const uint32_t parts = __reduce_add_sync(kAllLanes, codes.parts);
       if (parts == 0) continue;
       const uint32_t parameter = rice_look_parameter(parts);
@@ -77,12 +77,12 @@ class StepFinder {
     uint32_t sum[4] = {own.near_bits, own.expected_256, own.squares, own.values};
     GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) sum[k] = __reduce_add_sync(kAllLanes, sum[k]);
     if (lane_here() == 0) {
-      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) shared_.sums[turn][warp_here()][k] = sum[k];
+      GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) shared.sums[turn][warp_here()][k] = sum[k];
     }
     __syncthreads();
     RiceLook all;
     for (uint32_t w = 0; w < kBlockWarps; ++w) {
-      const uint32_t* const of_warp = shared_.sums[turn][w];
+      const uint32_t* const of_warp = shared.sums[turn][w];
       all.near_bits += of_warp[0];
       all.expected_256 += of_warp[1];
       all.squares += of_warp[2];
@@ -90,11 +90,6 @@ class StepFinder {
     }
     return all;
   }
-
-  Shared& shared_;
-  const RiceBounds bounds_;
-  const bool nearest_;
-  const Load& load_;
 };
 
 }  // namespace gq::cuda

@@ -83,18 +83,15 @@ class GroupReader {
   /** Returns how many cells have codes. */
   GQ_DEVICE uint32_t list_cells(uint32_t cells) const {
     const uint32_t first = threadIdx.x * kThreadCells;
-    uint32_t parameter[kThreadCells], size[kThreadCells], own = 0;
+    uint32_t parameter[kThreadCells], before[kThreadCells], all;
     GQ_UNROLL for (uint32_t k = 0; k < kThreadCells; ++k) {
       parameter[k] = parameter_of(first + k, cells);
       const bool has_codes = parameter[k] <= kRiceParameterMax;
-      size[k] = has_codes ? parameter[k] | 1u << CellOfGroup::kPlaneBits : 0;
-      own += size[k];
+      before[k] = has_codes ? parameter[k] | 1u << CellOfGroup::kPlaneBits : 0;
     }
-    uint32_t before, all;
-    Scan(shared_.scan).ExclusiveSum(own, before, all);
+    Scan(shared_.scan).ExclusiveSum(before, before, all);
     GQ_UNROLL for (uint32_t k = 0; k < kThreadCells; ++k) {
-      shared_.cell[first + k] = before | parameter[k] << CellOfGroup::kParameterAt;
-      before += size[k];
+      shared_.cell[first + k] = before[k] | parameter[k] << CellOfGroup::kParameterAt;
     }
     if (threadIdx.x == 0) {
       shared_.begin[0] = 0;
@@ -116,21 +113,17 @@ class GroupReader {
     for (uint32_t tile = 0; tile < from_.word_count && found < coded * kRiceCell;
          tile += kBlockThreads * kThreadUnary) {
       const uint32_t first = tile + threadIdx.x * kThreadUnary;
-      uint32_t word[kThreadUnary], own = 0;
+      uint32_t word[kThreadUnary], in_tile[kThreadUnary], all;
       GQ_UNROLL for (uint32_t k = 0; k < kThreadUnary; ++k) {
         word[k] = unary(first + k);
-        own += __popc(word[k]);
+        in_tile[k] = __popc(word[k]);
       }
-      uint32_t before, all;
-      Scan(shared_.scan).ExclusiveSum(own, before, all);
-      before += found;
+      Scan(shared_.scan).ExclusiveSum(in_tile, in_tile, all);
       GQ_UNROLL for (uint32_t k = 0; k < kThreadUnary; ++k) {
-        const uint32_t ones = __popc(word[k]), cell = before / kRiceCell + 1;
-        if (before + ones >= cell * kRiceCell && cell <= coded) {  // at most one cell ends here
-          const uint32_t last = place_of_one(word[k], cell * kRiceCell - before - 1);
-          shared_.begin[cell] = 32 * (first + k) + last + 1;
-        }
-        before += ones;
+        const uint32_t before = found + in_tile[k], cell = before / kRiceCell + 1;
+        if (before + __popc(word[k]) < cell * kRiceCell || cell > coded) continue;
+        const uint32_t last = place_of_one(word[k], cell * kRiceCell - before - 1);
+        shared_.begin[cell] = 32 * (first + k) + last + 1;  // at most one cell ends here
       }
       found += all;
       __syncthreads();  // the scan's memory is used again

@@ -5,16 +5,7 @@
 #include "kernels/cuda/tables.h"
 
 namespace gq::cuda {
-namespace {
 
-GQ_DEVICE float float_at(const void* values, int32_t dtype, uint64_t offset) {
-  if (dtype == GQSGD_FLOAT32) return static_cast<const float*>(values)[offset];
-  if (dtype == GQSGD_BFLOAT16) return widened(static_cast<const Bfloat*>(values)[offset]);
-  if (dtype == GQSGD_FLOAT16) return widened(static_cast<const Half*>(values)[offset]);
-  return widened(static_cast<const double*>(values)[offset]);
-}
-
-/** The caller's values. */
 struct LoadValue {
   const RiceStage& stage;
   const RiceGroup& group;
@@ -22,7 +13,10 @@ struct LoadValue {
 
   GQ_DEVICE float operator()(uint32_t cell) const {
     const LaneValue here = stage.lane_value(group, cell, &SegmentPlace::send);
-    return here.is_there ? float_at(here.buffer, dtype, here.offset) : 0;
+    if (!here.is_there) return 0;
+    return with_element(dtype, [&]<typename Element>(Element) {
+      return widened(static_cast<const Element*>(here.buffer)[here.offset]);
+    });
   }
 };
 
@@ -30,7 +24,6 @@ struct QuantizeRice : RiceStage {
   using Shared = GroupEncoderOfRice::Shared<LoadValue>;
   GroupEncoderOfRice encoder;
   int32_t dtype;
-  uint32_t* words = nullptr;
 
   explicit QuantizeRice(const QuantizeArgs& args)
       : RiceStage(*args.range.grouped),
@@ -39,18 +32,12 @@ struct QuantizeRice : RiceStage {
                 args.coding.rounding == Rounding::nearest},
         dtype(args.dtype) {}
 
-  GQ_HD void set(const Piece& piece) {
-    GroupedRange::set(piece);
-    words = static_cast<uint32_t*>(piece.words);
-  }
-
   GQ_DEVICE void run(const RiceGroup& group, Shared& shared) const {
-    encoder.encode(group, words_of(group, encoder.packing, words), LoadValue{*this, group, dtype},
-                   shared);
+    encoder.encode(group, words_of(group, encoder.packing, piece.words),
+                   LoadValue{*this, group, dtype}, shared);
   }
 };
 
-/** Sums of a group. */
 struct LoadSum {
   const float* sums;
   const RiceGroup& group;
@@ -68,9 +55,6 @@ struct ReduceRice : RiceStage {
   GroupEncoderOfRice encoder;
   Packing operand_packing;
   uint32_t ranks;
-  const uint32_t* const* operands = nullptr;
-  uint32_t* words = nullptr;
-  float* sums = nullptr;
 
   explicit ReduceRice(const ReduceManyArgs& args)
       : RiceStage(*args.range.grouped),
@@ -80,24 +64,18 @@ struct ReduceRice : RiceStage {
         operand_packing(args.coding.packing()),
         ranks(args.coding.ranks) {}
 
-  GQ_HD void set(const Piece& piece) {
-    GroupedRange::set(piece);
-    operands = static_cast<const uint32_t* const*>(piece.values);
-    words = static_cast<uint32_t*>(piece.words);
-    sums = static_cast<float*>(piece.scales);
-  }
-
   /** Words of the sum may take the place of an operand's: these have been read by then. */
   GQ_DEVICE void run(const RiceGroup& group, Shared& shared) const {
-    float* const here = sums + uint64_t{group.number} * groups.group_values;
+    const auto* const operands = static_cast<const uint32_t* const*>(piece.values);
+    float* const here =
+        static_cast<float*>(piece.scales) + uint64_t{group.number} * groups.group_values;
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      const RiceWords from =
-          words_of(group, operand_packing, const_cast<uint32_t*>(kept(operands[rank])));
+      const RiceWords from = words_of(group, operand_packing, kept(operands[rank]));
       add(group, GroupReader(shared.reader, group, from), rank == 0, here);
     }
-    if (words == nullptr) return;  // for all threads
+    if (piece.words == nullptr) return;  // for all threads
     __syncthreads();
-    encoder.encode(group, words_of(group, encoder.packing, words), LoadSum{here, group},
+    encoder.encode(group, words_of(group, encoder.packing, piece.words), LoadSum{here, group},
                    shared.encoder);
   }
 
@@ -120,36 +98,26 @@ struct DequantizeRice : RiceStage {
     RunWords random[kBlockWarps];
   };
   Packing packing;
-  int32_t dtype;
-  bool nearest;
-  KeyedStream output;  ///< how values are rounded that are narrower
+  ValueTarget target;
   float divisor;
-  const uint32_t* words = nullptr;
 
   explicit DequantizeRice(const DequantizeArgs& args)
       : RiceStage(*args.range.grouped),
         packing(args.coding.packing_down()),
-        dtype(args.dtype),
-        nearest(args.coding.rounding == Rounding::nearest),
-        output(shared_stream(args.random, Draw::output)),
+        target(args),
         divisor(args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f) {}
 
-  GQ_HD void set(const Piece& piece) {
-    GroupedRange::set(piece);
-    words = static_cast<const uint32_t*>(piece.words);
-  }
-
   GQ_DEVICE void run(const RiceGroup& group, Shared& shared) const {
-    const GroupReader reader(shared.reader, group,
-                             words_of(group, packing, const_cast<uint32_t*>(words)));
+    const GroupReader reader(shared.reader, group, words_of(group, packing, piece.words));
     RunWords& random = shared.random[warp_here()];
-    const bool draws = !nearest && (dtype == GQSGD_FLOAT16 || dtype == GQSGD_BFLOAT16);
-    const StreamStart start = start_of(output);
+    const bool draws =
+        !target.nearest && (target.dtype == GQSGD_FLOAT16 || target.dtype == GQSGD_BFLOAT16);
+    const StreamStart start = start_of(target.stream);
     for (uint32_t tile = 0; tile < group.cells; tile += kTileCells) {
       const uint32_t first = tile + warp_here() * kRunCells;
       if (first >= group.cells) break;
       __syncwarp();  // lanes may still read the words of the last run
-      if (draws) random.draw(output, start, group.value_of(first));
+      if (draws) random.draw(target.stream, start, group.value_of(first));
       __syncwarp();
       const uint32_t count = min(kRunCells, group.cells - first);
       for (uint32_t k = 0; k < count; ++k) {
@@ -163,37 +131,22 @@ struct DequantizeRice : RiceStage {
 
  private:
   GQ_DEVICE void store(const LaneValue& to, float value, uint32_t bits) const {
-    void* const buffer = const_cast<void*>(to.buffer);
-    if (dtype == GQSGD_FLOAT32) {
-      static_cast<float*>(buffer)[to.offset] = value;
-    } else if (dtype == GQSGD_FLOAT64) {
-      static_cast<double*>(buffer)[to.offset] = as_double(value);
-    } else if (dtype == GQSGD_FLOAT16) {
-      static_cast<Half*>(buffer)[to.offset] = {nearest ? float_to_half<true>(value, 0)
-                                                       : float_to_half<false>(value, bits)};
-    } else {
-      static_cast<Bfloat*>(buffer)[to.offset] = {nearest ? float_to_bfloat<true>(value, 0)
-                                                         : float_to_bfloat<false>(value, bits)};
-    }
+    with_element(target.dtype, [&]<typename Element>(Element) {
+      auto* const buffer = static_cast<Element*>(const_cast<void*>(to.buffer));
+      buffer[to.offset] = target.nearest ? rounded_to<Element, true>(value, 0)
+                                         : rounded_to<Element, false>(value, bits);
+    });
   }
 };
 
-template <typename Stage, typename Args>
-StageError run(const Args* args, size_t count, const BatchTable& table, const Gate& gate = {}) {
-  const StageCalls<Args> calls{args, count, table};
-  return calls.template run<groups_kernel<Stage>>(Launcher(args->stream, gate), Stage(*args), gate);
-}
-
-}  // namespace
-
 StageError quantize_rice(const QuantizeArgs* args, size_t count, const BatchTable& table) {
-  return run<QuantizeRice>(args, count, table);
+  return run_groups<QuantizeRice>(args, count, table);
 }
 StageError reduce_rice(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
-  return run<ReduceRice>(args, count, table);
+  return run_groups<ReduceRice>(args, count, table);
 }
 StageError dequantize_rice(const DequantizeArgs* args, size_t count, const BatchTable& table) {
-  return run<DequantizeRice>(args, count, table, args->gate);
+  return run_groups<DequantizeRice>(args, count, table, args->gate);
 }
 
 }  // namespace gq::cuda

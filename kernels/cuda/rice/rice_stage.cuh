@@ -3,8 +3,6 @@
 #ifndef GQ_KERNELS_CUDA_RICE_RICE_STAGE_CUH
 #define GQ_KERNELS_CUDA_RICE_RICE_STAGE_CUH
 
-#include <cub/warp/warp_scan.cuh>
-
 #include "kernels/codec/rice.h"
 #include "kernels/cuda/adaptive/group_stage.cuh"
 
@@ -24,7 +22,6 @@ static_assert(kRunCells * kRiceCell == kWarpThreads * kGroupValues);
 GQ_DEVICE uint32_t lane_here() { return threadIdx.x % kWarpThreads; }
 GQ_DEVICE uint32_t warp_here() { return threadIdx.x / kWarpThreads; }
 
-/** A group of a call. */
 struct RiceGroup {
   uint32_t number;  ///< in the piece
   uint64_t first_value, stride_values;  ///< in the call; of granules
@@ -35,13 +32,11 @@ struct RiceGroup {
     const uint32_t place = cell * kRiceCell;
     return first_value + place / kGranuleValues * stride_values + place % kGranuleValues;
   }
-  /** Whether the group has the lane's value of a cell. */
   GQ_DEVICE bool has_lane(uint32_t cell) const {
     return cell * kRiceCell + lane_here() < value_count;
   }
 };
 
-/** Words of a group. */
 struct RiceWords {
   uint32_t* words;
   uint32_t word_count, head_words;
@@ -65,21 +60,23 @@ struct RiceStage : GroupedRange {
 
   uint32_t iterations() const { return group_count(); }
 
-  GQ_DEVICE RiceGroup unit(uint32_t iteration) const {
-    const uint64_t group = first_value / groups.group_values + iteration;
-    const uint32_t count = groups.value_count_of(group, first_value + value_count);
+  GQ_DEVICE uint32_t end_of_group(uint32_t iteration) const { return iteration + 1; }
+  GQ_DEVICE RiceGroup unit(uint32_t iteration, uint32_t) const {
+    const uint64_t group = piece.first_value / groups.group_values + iteration;
+    const uint32_t count = groups.value_count_of(group, piece.first_value + piece.value_count);
     return {iteration, groups.first_value(group), groups.stride_values(), count,
             rice_cells(count)};
   }
 
   /** The last group of a slice has fewer planes if it is shorter. */
   GQ_DEVICE RiceWords words_of(const RiceGroup& group, const Packing& packing,
-                               uint32_t* words) const {
+                               const void* words) const {
     const bool is_whole = groups.interleaved || group.value_count == groups.group_values;
     const uint32_t planes = is_whole
                                 ? packing.group_planes
                                 : static_cast<uint32_t>(planes_of(packing, group.value_count));
-    return {words + uint64_t{group.number} * packing.group_planes * kPlaneWords,
+    auto* const first = static_cast<uint32_t*>(const_cast<void*>(words));
+    return {first + uint64_t{group.number} * packing.group_planes * kPlaneWords,
             planes * kPlaneWords, rice_head_words(group.cells)};
   }
 
@@ -109,15 +106,6 @@ struct RunWords {
     return value_bits(word[(cell_of_run * kRiceCell + lane_here()) / kWordValues], lane_here());
   }
 };
-
-/** The sum of the lanes up to this one. */
-GQ_DEVICE uint32_t sum_of_lanes_up_to_here(uint32_t own) {
-  using Scan = cub::WarpScan<uint32_t>;
-  typename Scan::TempStorage none;  // lanes exchange registers
-  uint32_t sum;
-  Scan(none).InclusiveSum(own, sum);
-  return sum;
-}
 
 }  // namespace gq::cuda
 

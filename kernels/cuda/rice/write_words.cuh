@@ -3,6 +3,9 @@
 #ifndef GQ_KERNELS_CUDA_RICE_WRITE_WORDS_CUH
 #define GQ_KERNELS_CUDA_RICE_WRITE_WORDS_CUH
 
+#include <cub/block/block_scan.cuh>
+#include <cub/warp/warp_scan.cuh>
+
 #include "kernels/cuda/encode.cuh"
 #include "kernels/cuda/rice/find_step.cuh"
 
@@ -43,81 +46,74 @@ struct RiceSize {
   }
   GQ_DEVICE uint32_t planes() const { return packed & ((1u << kPlaneBits) - 1); }
   GQ_DEVICE uint32_t unary_bits() const { return packed >> kPlaneBits; }
-  /** All their bits. */
   GQ_DEVICE uint32_t bits() const { return kRiceCell * planes() + unary_bits(); }
 };
 
 /** Load gives the lane's value of a cell. */
 template <typename Load>
-class GroupWriter {
- public:
+struct GroupWriter {
   /** Words of unary codes that are not in the message yet: a ring. */
   static constexpr uint32_t kRingWords = 512;
   static_assert(kTileCells * kRiceCellUnaryBits / 32 + 2 <= kRingWords);
 
+  using WarpScan = cub::WarpScan<uint32_t>;
+  using Scan = cub::BlockScan<uint32_t, kBlockThreads, cub::BLOCK_SCAN_WARP_SCANS>;
+
   struct Shared {
+    typename Scan::TempStorage scan;
     uint16_t code[kBlockWarps][kRunCells][kRiceCell];
     RiceThresholds::Shared random[kBlockWarps];
     uint32_t ring[kRingWords];
-    uint32_t run[kBlockWarps];  ///< sizes of runs
   };
 
-  GQ_DEVICE GroupWriter(Shared& shared, const RiceGroup& group, const RiceWords& to,
-                        const RiceThresholds& thresholds, bool nearest, const Load& load)
-      : shared_(shared),
-        group_(group),
-        to_(to),
-        thresholds_(thresholds),
-        start_(thresholds.start()),
-        nearest_(nearest),
-        load_(load) {}
+  Shared& shared;
+  const RiceGroup group;
+  const RiceWords to;
+  const RiceThresholds& thresholds;
+  const Thresholds::Start start;
+  const bool nearest;
+  const Load& load;
 
   /** Codes, of which `room` bits fit. False if these need more: then words are not whole.
    *  toward_zero: no random rounding. */
   GQ_DEVICE bool write_codes(uint32_t step, uint32_t room, bool toward_zero) const {
     const float inverse = 1 / norm_from_code(static_cast<uint16_t>(step));
     __syncthreads();  // threads may still read what was shared last
-    for (uint32_t w = threadIdx.x; w < kRingWords; w += kBlockThreads) shared_.ring[w] = 0;
+    for (uint32_t w = threadIdx.x; w < kRingWords; w += kBlockThreads) shared.ring[w] = 0;
     RiceSize before = RiceSize::of(0, 0);
-    for (uint32_t tile = 0; tile < group_.cells; tile += kTileCells) {
+    for (uint32_t tile = 0; tile < group.cells; tile += kTileCells) {
       const uint32_t first = tile + warp_here() * kRunCells;
       const RunOfLane cell = make_codes(first, inverse, toward_zero);
-      const uint32_t up_to_here = sum_of_lanes_up_to_here(cell.size.packed);
-      if (lane_here() == kWarpThreads - 1) shared_.run[warp_here()] = up_to_here;
-      __syncthreads();
-      uint32_t in_warps = before.packed, all = before.packed;
-      for (uint32_t w = 0; w < kBlockWarps; ++w) {
-        if (w < warp_here()) in_warps += shared_.run[w];
-        all += shared_.run[w];
-      }
+      uint32_t in_tile, all;
+      Scan(shared.scan).ExclusiveSum(cell.size.packed, in_tile, all);
+      all += before.packed;
       if (RiceSize{all}.bits() > room) return false;  // for all threads
-      put_codes(cell, {in_warps + up_to_here - cell.size.packed});
-      __syncthreads();
+      put_codes(cell, {before.packed + in_tile});
+      __syncthreads();  // the scan's memory is used again, too
       flush(before.unary_bits() / 32, RiceSize{all}.unary_bits() / 32);
       before = {all};
     }
-    if (threadIdx.x == 0) to_.words[0] = step;
+    if (threadIdx.x == 0) to.words[0] = step;
     finish(before);
     return true;
   }
 
   /** A group of one parameter, but for poisoned cells. */
   GQ_DEVICE void write_without_codes(uint32_t parameter) const {
-    if (threadIdx.x == 0) to_.words[0] = 0;
-    for (uint32_t word = 1 + warp_here(); word < to_.head_words; word += kBlockWarps) {
+    if (threadIdx.x == 0) to.words[0] = 0;
+    for (uint32_t word = 1 + warp_here(); word < to.head_words; word += kBlockWarps) {
       uint32_t parameters = 0;
       for (uint32_t k = 0; k < kRiceWordParameters; ++k) {
         const uint32_t cell = (word - 1) * kRiceWordParameters + k;
-        if (cell >= group_.cells) break;
-        const bool is_poisoned = CellValue(load_(cell)).is_poisoned;
+        if (cell >= group.cells) break;
+        const bool is_poisoned = CellValue(load(cell)).is_poisoned;
         parameters |= (is_poisoned ? kRicePoisoned : parameter) << (kRiceParameterBits * k);
       }
-      if (lane_here() == 0) to_.words[word] = parameters;
+      if (lane_here() == 0) to.words[word] = parameters;
     }
-    clear(to_.head_words, to_.word_count);
+    clear(to.head_words, to.word_count);
   }
 
- private:
   /** Each of the first sixteen lanes has a cell of the run. */
   struct RunOfLane {
     uint32_t parameter = 0;
@@ -126,19 +122,19 @@ class GroupWriter {
 
   GQ_DEVICE RunOfLane make_codes(uint32_t first, float inverse, bool toward_zero) const {
     RunOfLane own;
-    if (first >= group_.cells) return own;  // for all lanes
-    const bool draws = !toward_zero && !nearest_;
-    auto& random = shared_.random[warp_here()];
+    if (first >= group.cells) return own;  // for all lanes
+    const bool draws = !toward_zero && !nearest;
+    auto& random = shared.random[warp_here()];
     __syncwarp();  // lanes may still read the words of the last run
-    if (draws) thresholds_.draw(start_, group_.value_of(first), random);
+    if (draws) thresholds.draw(start, group.value_of(first), random);
     __syncwarp();
-    const uint32_t count = min(kRunCells, group_.cells - first);
+    const uint32_t count = min(kRunCells, group.cells - first);
     for (uint32_t k = 0; k < count; ++k) {
-      const CellValue cell(load_(first + k));
-      const RiceNeighbours both = neighbours_of(nearest_, cell.value, inverse);
+      const CellValue cell(load(first + k));
+      const RiceNeighbours both = neighbours_of(nearest, cell.value, inverse);
       uint32_t code = both.near;
-      if (draws) code = rice_rounded(cell.value, both, thresholds_.bits(random, k));
-      shared_.code[warp_here()][k][lane_here()] = static_cast<uint16_t>(code);
+      if (draws) code = rice_rounded(cell.value, both, thresholds.bits(random, k));
+      shared.code[warp_here()][k][lane_here()] = static_cast<uint16_t>(code);
       const RunOfLane made = sized(cell.is_poisoned, code);
       if (lane_here() == k) own = made;
     }
@@ -162,8 +158,8 @@ class GroupWriter {
     GQ_UNROLL for (uint32_t k = 0; k < kRunCells; k += kRiceWordParameters) {
       const bool here = lane_here() / kRiceWordParameters == k / kRiceWordParameters;
       const uint32_t word = __reduce_add_sync(kAllLanes, here ? parameter << at : 0);
-      if (lane_here() == 0 && first + k < group_.cells) {
-        to_.words[1 + (first + k) / kRiceWordParameters] = word;
+      if (lane_here() == 0 && first + k < group.cells) {
+        to.words[1 + (first + k) / kRiceWordParameters] = word;
       }
     }
   }
@@ -174,26 +170,28 @@ class GroupWriter {
       const RiceSize size{__shfl_sync(kAllLanes, own.size.packed, k)};
       const RiceSize begin{__shfl_sync(kAllLanes, before.packed, k)};
       if (size.packed == 0) continue;  // for all lanes
-      const uint32_t code = shared_.code[warp_here()][k][lane_here()], parameter = size.planes();
+      const uint32_t code = shared.code[warp_here()][k][lane_here()], parameter = size.planes();
       uint32_t plane = 0;
       for (uint32_t b = 0; b < parameter; ++b) {
         const uint32_t word = __ballot_sync(kAllLanes, (code >> b & 1) != 0);
         if (lane_here() == b) plane = word;
       }
       if (lane_here() < parameter) {
-        to_.words[to_.head_words + begin.planes() + lane_here()] = plane;
+        to.words[to.head_words + begin.planes() + lane_here()] = plane;
       }
-      const uint32_t end = sum_of_lanes_up_to_here((code >> parameter) + 1);
+      uint32_t end;
+      typename WarpScan::TempStorage none;  // lanes exchange registers
+      WarpScan(none).InclusiveSum((code >> parameter) + 1, end);
       const uint32_t one = begin.unary_bits() + end - 1;
-      atomicAdd(&shared_.ring[one / 32 % kRingWords], 1u << one % 32);  // no other has the bit
+      atomicAdd(&shared.ring[one / 32 % kRingWords], 1u << one % 32);  // no other has the bit
     }
   }
 
   /** Words of the string of unary codes: a thread clears the same ones of the ring. */
   GQ_DEVICE void flush(uint32_t first, uint32_t end) const {
     for (uint32_t w = first + threadIdx.x; w < end; w += kBlockThreads) {
-      to_.words[to_.unary_word(w)] = shared_.ring[w % kRingWords];
-      shared_.ring[w % kRingWords] = 0;
+      to.words[to.unary_word(w)] = shared.ring[w % kRingWords];
+      shared.ring[w % kRingWords] = 0;
     }
   }
 
@@ -203,20 +201,12 @@ class GroupWriter {
         2 * ((all.unary_bits() + kRiceUnaryBits - 1) / kRiceUnaryBits);
     __syncthreads();
     flush(all.unary_bits() / 32, unary_words);
-    clear(to_.head_words + all.planes(), to_.word_count - unary_words);
+    clear(to.head_words + all.planes(), to.word_count - unary_words);
   }
 
   GQ_DEVICE void clear(uint32_t first, uint32_t end) const {
-    for (uint32_t w = first + threadIdx.x; w < end; w += kBlockThreads) to_.words[w] = 0;
+    for (uint32_t w = first + threadIdx.x; w < end; w += kBlockThreads) to.words[w] = 0;
   }
-
-  Shared& shared_;
-  const RiceGroup group_;
-  const RiceWords to_;
-  const RiceThresholds& thresholds_;
-  const Thresholds::Start start_;
-  const bool nearest_;
-  const Load& load_;
 };
 
 /** What encodes values of a group, of ranks or of their sum. */
@@ -236,8 +226,9 @@ struct GroupEncoderOfRice {
   GQ_DEVICE void encode(const RiceGroup& group, const RiceWords& to, const Load& load,
                         Shared<Load>& shared) const {
     const uint32_t room = rice_room(to.word_count / kPlaneWords, group.cells);
-    const StepFinder<Load> finder(shared.finder, {group.cells, room, margin}, nearest, load);
-    const GroupWriter<Load> writer(shared.writer, group, to, thresholds, nearest, load);
+    const StepFinder<Load> finder{shared.finder, {group.cells, room, margin}, nearest, load};
+    const GroupWriter<Load> writer{shared.writer, group,   to,  thresholds,
+                                   thresholds.start(), nearest, load};
     const float largest = finder.largest();
     if (largest == 0) return writer.write_without_codes(kRiceZeros);
     const uint32_t step = finder.find(largest);

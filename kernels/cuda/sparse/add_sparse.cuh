@@ -7,7 +7,6 @@
 #include <cub/block/block_reduce.cuh>
 
 #include "kernels/codec/sparse.h"
-#include "kernels/cuda/launch/search.cuh"
 #include "kernels/cuda/launch/values_kernel.cuh"
 #include "kernels/cuda/sparse/scan.cuh"
 #include "kernels/sparse_workspace.h"
@@ -40,8 +39,7 @@ struct GroupedEntries {
   }
 
   GQ_DEVICE uint64_t entries_left(const RankEntries& sparse) const {
-    const uint64_t left = sparse.entry_count - sparse.next_entry;
-    return left < buffers.groups * kEntryGroup ? left : buffers.groups * kEntryGroup;
+    return min(sparse.entry_count - sparse.next_entry, buffers.groups * kEntryGroup);
   }
   GQ_DEVICE uint64_t group_count(const RankEntries& sparse) const {
     return (entries_left(sparse) + kEntryGroup - 1) / kEntryGroup;
@@ -102,11 +100,8 @@ struct BlocksInOrder {
   GroupedEntries all;
 
   GQ_DEVICE uint64_t count() const { return all.buffers.blocks; }
+  GQ_DEVICE uint64_t* items(uint32_t rank) const { return all.block_spans(rank); }
   GQ_DEVICE uint64_t first(uint32_t rank) const { return all.rank_entries[rank].next_value; }
-  GQ_DEVICE uint64_t at(uint32_t rank, uint64_t k) const { return all.block_spans(rank)[k]; }
-  GQ_DEVICE void put(uint32_t rank, uint64_t k, uint64_t before) const {
-    all.block_spans(rank)[k] = before;
-  }
   GQ_DEVICE void end(uint32_t, uint64_t) const {}
 };
 
@@ -165,7 +160,7 @@ GQ_DEVICE uint32_t padded(uint32_t value) { return value + value / kThreadValues
 /** An iteration is a tile of values. Ranks are added in order, and no two entries of a rank have
  *  one place. */
 template <typename Sums>
-struct AddTile : StageDefaults {
+struct AddTile : ValueStage {
   using Sum = typename Sums::Sum;
   using Shared = Sum[kAddTileValues + kAddTileValues / kThreadValues];
   GroupedEntries all;
@@ -176,10 +171,10 @@ struct AddTile : StageDefaults {
   bool constant;  ///< all values are `step`, whatever the entries are
 
   AddTile(const GroupedEntries& all, const AddSparseArgs& args)
-      : all(all),
+      : ValueStage(args.range, false),
+        all(all),
         sums(args.coding),
-        target(args.values, args.dtype, args.coding.rounding == Rounding::nearest,
-               shared_stream(args.random, Draw::output)),
+        target(args),
         constant(args.scale == 0 || !is_finite(args.scale)) {
     step = constant ? (args.scale == 0 ? 0 : float_from_bits(kFloatNanBits))
                     : sparse_step(args.coding, args.scale, args.op == GQSGD_MEAN);
@@ -194,7 +189,7 @@ struct AddTile : StageDefaults {
   GQ_DEVICE void add_rank(uint32_t tile, uint32_t rank, Shared& sum) const {
     const RankEntries& sparse = all.rank_entries[rank];
     const uint64_t* const begins = all.group_values(rank);
-    const uint64_t tile_begin = all.first_value + uint64_t{tile} * kAddTileValues;
+    const uint64_t tile_begin = first_value + uint64_t{tile} * kAddTileValues;
     const uint64_t group_count = all.group_count(sparse);
     uint64_t group = all.starts(rank)[tile] + threadIdx.x;
     for (; group < group_count; group += kThreads) {
@@ -206,16 +201,13 @@ struct AddTile : StageDefaults {
 
   GQ_DEVICE void store(uint32_t tile, const Shared& sum) const {
     static_assert(kAddTileValues == kBlockValues);
-    const uint32_t first = threadIdx.x * kThreadValues;
-    const uint64_t base = uint64_t{tile} * kAddTileValues, offset = base + first;
-    const uint32_t count = count_here(offset, all.value_count);
-    if (count == 0) return;
-    const Place place{offset, count, count, base, first, is_full_warp(offset, all.value_count)};
+    const Place place = this->place(tile);
+    if (place.code_count == 0) return;
     float value[kThreadValues];
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-      value[e] = constant ? step : static_cast<float>(sum[padded(first + e)]) * step;
+      value[e] = constant ? step : static_cast<float>(sum[padded(place.within + e)]) * step;
     }
-    target.store(all.first_value, place, value);
+    target.store(first_value, place, value);
   }
 
  private:
@@ -277,36 +269,28 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
   sparse.next_value = value;
 }
 
-inline StageError place_entries(const Launcher& launcher, const GroupedEntries& all) {
+inline void place_entries(const Launcher& launcher, const GroupedEntries& all) {
   const AddSparseWorkspace& buffers = all.buffers;
-  const auto blocks = static_cast<uint32_t>(buffers.ranks * buffers.blocks);
-  const auto tiles = static_cast<uint32_t>(pieces_of(buffers.ranks * buffers.tiles, kBlockThreads));
-  StageError error =
-      launcher.launch(span_of_blocks_kernel<GroupedEntries>, blocks, kBlockThreads, all);
-  if (!failed(error)) {
-    error = launcher.launch(scan_rows_kernel<BlocksInOrder>, static_cast<uint32_t>(buffers.ranks),
-                            kBlockThreads, BlocksInOrder{all});
-  }
-  if (!failed(error)) {
-    error = launcher.launch(place_groups_kernel<GroupedEntries>, blocks, kBlockThreads, all);
-  }
-  if (failed(error)) return error;
-  return launcher.launch(find_starts_kernel<GroupedEntries>, tiles, kBlockThreads, all);
+  const auto ranks = static_cast<uint32_t>(buffers.ranks);
+  const auto blocks = static_cast<uint32_t>(ranks * buffers.blocks);
+  const auto tiles = static_cast<uint32_t>(pieces_of(ranks * buffers.tiles, kBlockThreads));
+  launcher.launch<span_of_blocks_kernel<GroupedEntries>>(blocks, kBlockThreads, all);
+  launcher.launch<scan_rows_kernel<BlocksInOrder>>(ranks, kBlockThreads, BlocksInOrder{all});
+  launcher.launch<place_groups_kernel<GroupedEntries>>(blocks, kBlockThreads, all);
+  launcher.launch<find_starts_kernel<GroupedEntries>>(tiles, kBlockThreads, all);
 }
 
 template <typename Sums>
 StageError add_entries(const Launcher& launcher, const AddSparseArgs& args) {
   const GroupedEntries all(args);
   const AddTile<Sums> stage(all, args);
-  StageError error = stage.constant ? StageError() : place_entries(launcher, all);
   const auto tiles = static_cast<uint32_t>(all.buffers.tiles);
-  if (!failed(error)) {
-    error = launcher.run<add_tiles_kernel<Sums>>(tiles, stage, launcher.gate());
-  }
-  if (failed(error) || stage.constant) return error;
   const auto blocks = static_cast<uint32_t>(pieces_of(all.buffers.ranks, kBlockThreads));
-  return launcher.launch(pass_range_kernel<GroupedEntries>, blocks, kBlockThreads, all,
-                         launcher.gate());
+  const Gate& gate = launcher.gate();
+  if (!stage.constant) place_entries(launcher, all);
+  launcher.run<add_tiles_kernel<Sums>>(tiles, stage, gate);
+  if (stage.constant) return launcher.error();
+  return launcher.launch<pass_range_kernel<GroupedEntries>>(blocks, kBlockThreads, all, gate);
 }
 
 }  // namespace gq::cuda

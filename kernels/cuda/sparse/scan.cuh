@@ -19,9 +19,9 @@ struct Plus {
   }
 };
 
-/** Each item of a row becomes what `Rows` makes of the sum before it. Rows has Item; count(), the
- *  items of a row; first(row), what comes before all of them; at(row, k), whose Item is found
- *  there; put(row, k, sum); end(row, sum). A block has a row. */
+/** Each item of a row becomes the sum before it. Rows has Item; count(), the items of a row;
+ *  items(row), where they are; first(row), what comes before all of them; end(row, sum). A block
+ *  has a row. */
 template <typename Rows>
 __global__ void __launch_bounds__(kBlockThreads, 3)
     scan_rows_kernel(const __grid_constant__ Rows rows) {
@@ -32,12 +32,13 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
   const uint64_t count = rows.count(), each = (count + kBlockThreads - 1) / kBlockThreads;
   const uint64_t begin = threadIdx.x * each < count ? threadIdx.x * each : count;
   const uint64_t end = begin + each < count ? begin + each : count;
+  Item* const item = rows.items(row);
   Item own{}, sum;
-  for (uint64_t k = begin; k < end; ++k) own = plus(own, rows.at(row, k));
+  for (uint64_t k = begin; k < end; ++k) own = plus(own, item[k]);
   Scan(storage).ExclusiveScan(own, sum, rows.first(row), Plus());
   for (uint64_t k = begin; k < end; ++k) {
-    const Item next = plus(sum, rows.at(row, k));
-    rows.put(row, k, sum);
+    const Item next = plus(sum, item[k]);
+    item[k] = sum;
     sum = next;
   }
   __syncthreads();  // all have read what comes first

@@ -74,7 +74,6 @@ struct CodeTiles : StageDefaults {
     return uint64_t{tile} * kSelectTileCodes + thread * kThreadCodes;
   }
 
-  /** Which of a thread's codes are not zero. */
   GQ_DEVICE uint64_t others(uint32_t tile) const {
     constexpr uint32_t kPerWord = codes_per_word(kBits);
     const uint64_t first = first_of(tile, threadIdx.x);
@@ -169,11 +168,8 @@ struct TilesInOrder {
   uint64_t* entry_count;
 
   GQ_HD uint64_t count() const { return tile_count; }
+  GQ_DEVICE Stretch* items(uint32_t) const { return tiles; }
   GQ_DEVICE Stretch first(uint32_t) const { return {*entry_count + 1, 0, *skipped}; }
-  GQ_DEVICE Stretch at(uint32_t, uint64_t k) const { return tiles[k]; }
-  GQ_DEVICE void put(uint32_t, uint64_t k, const Stretch& before) const {
-    tiles[k] = before;
-  }
   GQ_DEVICE void end(uint32_t, const Stretch& all) const {
     *entry_count = all.entry_count - 1;
     *skipped = all.zeros_after;
@@ -241,19 +237,14 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
 template <uint32_t kBits, typename Args>
 StageError count_tiles(const Launcher& launcher, const Args& args) {
   const CodeTiles<kBits> stage(args.words, args.range, args.coding, args.workspace);
-  const StageError error =
-      launcher.run<count_tiles_kernel<CodeTiles<kBits>>>(stage.iterations(), stage);
-  if (failed(error)) return error;
+  launcher.run<count_tiles_kernel<CodeTiles<kBits>>>(stage.iterations(), stage);
   const TilesInOrder rows{stage.tiles, stage.iterations(), args.skipped, args.entry_count};
-  return launcher.launch(scan_rows_kernel<TilesInOrder>, 1, kBlockThreads, rows);
+  return launcher.launch<scan_rows_kernel<TilesInOrder>>(1, kBlockThreads, rows);
 }
 
 template <uint32_t kBits>
 StageError select_entries(const Launcher& launcher, const SelectArgs& args) {
-  if (!args.counted) {
-    const StageError error = count_tiles<kBits>(launcher, args);
-    if (failed(error)) return error;
-  }
+  if (!args.counted) count_tiles<kBits>(launcher, args);
   const SelectTiles<kBits> stage(args);
   return launcher.run<select_tiles_kernel<SelectTiles<kBits>>>(stage.iterations(), stage);
 }

@@ -50,8 +50,10 @@ Status create(const gqsgd_unique_id* unique_id, int32_t rank, int32_t size, cons
   GQ_TRY(find_needs(text, NcclSearch::any, &needs));
   std::unique_ptr<StreamTransport> transport;
   GQ_TRY(create_nccl(*needs.device, *needs.library, *unique_id, static_cast<uint32_t>(rank),
-                     static_cast<uint32_t>(size), needs.options.timeout_ms,
-                     needs.options.network.host_id, &transport));
+                     static_cast<uint32_t>(size),
+                     {needs.options.timeout_ms, needs.options.network.host_id,
+                      needs.options.nccl_blocks},
+                     &transport));
   return add_communicator(std::move(transport), "nccl", needs.options, comm);
 }
 
@@ -66,8 +68,9 @@ Status borrow(void* nccl_comm, const char* text, gqsgd_comm* comm) {
   Needs needs;
   GQ_TRY(find_needs(text, NcclSearch::loaded_only, &needs));
   std::unique_ptr<StreamTransport> transport;
-  GQ_TRY(borrow_nccl(*needs.device, *needs.library, nccl_comm, needs.options.timeout_ms,
-                     needs.options.network.host_id, &transport));
+  GQ_TRY(borrow_nccl(*needs.device, *needs.library, nccl_comm,
+                     {needs.options.timeout_ms, needs.options.network.host_id, true},
+                     &transport));
   return add_communicator(std::move(transport), "nccl", needs.options, comm);
 }
 

@@ -28,7 +28,8 @@ Status read_file(std::string_view path, CostConstants* constants) {
   size_t size_bytes = 0;
   if (const char* reason = read_regular_file(name, text, sizeof text, &size_bytes)) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "costs=%s cannot be read: %s; gqsgd-calibrate writes such a file",
+                "costs=%s cannot be read: %s; gqsgd-calibrate writes such a file, and measure and "
+                "builtin need none",
                 Shown(path, Shown::kPathBytes).text(), reason);
   }
   const Status status = parse_costs({text, size_bytes}, constants);

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kOptionList[] = {
     "timeout_ms", "stream_id", "chunk_value_count", "threads",   "costs",   "uncompressed",
     "nodes",      "nccl",      "nontemporal_bytes", "interface", "address", "port",
-    "host_id",    "ucx",       "checksum",          "paths"};
+    "host_id",    "ucx",       "checksum",          "paths",     "nccl_blocking"};
 enum OptionIndex {
   kTimeoutMs,
   kStreamId,
@@ -36,11 +36,13 @@ enum OptionIndex {
   kHostId,
   kUcx,
   kChecksum,
-  kPaths
+  kPaths,
+  kNcclBlocking
 };
 
 constexpr const char* kUncompressedList[] = {"auto", "never"};
-constexpr const char* kChecksumList[] = {"off", "crc32c"};  // in the order of ChecksumKind
+constexpr const char* kNcclBlockingList[] = {"on", "off"};
+constexpr const char* kChecksumList[] = {"off", "crc32c"};
 
 // Keeps a chunk's packed size and the control message's 32-bit field far from overflow.
 constexpr uint32_t kChunkValueCountMax = 1u << 30;
@@ -59,21 +61,20 @@ int64_t default_timeout_ms() {
   return kTimeoutMsDefault;
 }
 
-Status read_uncompressed(std::string_view word, bool* may_be_uncompressed) {
-  const int index = find_name(names_of(kUncompressedList), word);
-  *may_be_uncompressed = index == 0;
+/** Of an option that is one of two words. */
+Status read_either(OptionIndex option, const char* const (&words)[2], std::string_view word,
+                   bool* is_first) {
+  const int index = find_name(names_of(words), word);
+  *is_first = index == 0;
   if (index >= 0) return Status();
-  return fail(GQSGD_INVALID_ARGUMENT, "option uncompressed=%s is neither auto nor never",
-              Shown(word).text());
+  return fail(GQSGD_INVALID_ARGUMENT, "option %s=%s is neither %s nor %s", kOptionList[option],
+              Shown(word).text(), words[0], words[1]);
 }
 
 Status read_checksum(std::string_view word, std::optional<ChecksumKind>* checksum) {
-  const int index = find_name(names_of(kChecksumList), word);
-  if (index < 0) {
-    return fail(GQSGD_INVALID_ARGUMENT, "option checksum=%s is neither off nor crc32c",
-                Shown(word).text());
-  }
-  *checksum = static_cast<ChecksumKind>(index);
+  bool is_off = false;
+  GQ_TRY(read_either(kChecksum, kChecksumList, word, &is_off));
+  *checksum = is_off ? ChecksumKind::off : ChecksumKind::crc32c;
   return Status();
 }
 
@@ -184,9 +185,13 @@ Status read_option(const SpecItem& item, uint32_t* given, CommOptions* options) 
   }
   if (option == kUncompressed) {
     options->uncompressed_given = true;
-    return read_uncompressed(item.value, &options->choice.may_be_uncompressed);
+    return read_either(kUncompressed, kUncompressedList, item.value,
+                       &options->choice.may_be_uncompressed);
   }
   if (option == kChecksum) return read_checksum(item.value, &options->checksum);
+  if (option == kNcclBlocking) {
+    return read_either(kNcclBlocking, kNcclBlockingList, item.value, &options->nccl_blocks);
+  }
   if (option == kNodes) return read_nodes(item.value, &options->nodes);
   std::string* const name = name_of(option, options);
   if (name != nullptr) return read_name(item.value, name);

@@ -13,23 +13,19 @@
 namespace gq {
 namespace {
 
-/** One group: its place in the call, and the numbers of its blocks in the order of values. */
+/** One group, and its place in the call. */
 struct Group {
   Range range;
   size_t first_word;
-  size_t block[kGroupBlocks];
 
   uint32_t block_count() const { return range.group.block_count; }
-};
-
-void find_blocks(Group* group) {
-  const GroupPlace& place = group->range.group;
-  for (uint32_t b = 0; b < place.block_count; ++b) {
-    const uint64_t granule = b / kGranuleBlocks * place.stride_values;
-    group->block[b] = static_cast<size_t>((group->range.first_value + granule) / kAdaptiveBlock) +
-                      b % kGranuleBlocks;
+  /** The number of its block b in the order of values. */
+  size_t block(uint32_t b) const {
+    const uint64_t granule = b / kGranuleBlocks * range.group.stride_values;
+    return static_cast<size_t>((range.first_value + granule) / kAdaptiveBlock) +
+           b % kGranuleBlocks;
   }
-}
+};
 
 /** Codes of a group's norms or scales, from numbers in the order of values. */
 struct GroupCodes {
@@ -38,7 +34,7 @@ struct GroupCodes {
   GroupCodes(const Group& group, const float* numbers) {
     for (uint32_t b = 0; b < group.block_count(); b += kGranuleBlocks) {
       const size_t count = std::min(kGranuleBlocks, group.block_count() - b);
-      codes_from_norms(numbers + group.block[b], count, code + b);
+      codes_from_norms(numbers + group.block(b), count, code + b);
     }
   }
   NormView view() const { return {nullptr, code}; }
@@ -54,7 +50,6 @@ Status for_each_group(const StageCall& call, Work work) {
   for (Piece piece; pieces.next(&piece);) {
     group.range = piece.range;
     group.first_word = static_cast<size_t>(words_for(call.coding.packing(), piece.skipped));
-    find_blocks(&group);
     GQ_TRY(work(group));
   }
   return Status();
@@ -123,7 +118,7 @@ Status reduce_many_groups(const StageCall& call, const uint32_t* const* words, c
     GQ_TRY(Status(call.stages->reduce_many(args)));
     for (uint32_t b = 0; b < group.block_count(); ++b) {
       const uint16_t code = call.coding.rescale ? scales[b] : codes.code[b];
-      norms_from_codes(&code, 1, out_scales + group.block[b], CodesAt::kHead);
+      norms_from_codes(&code, 1, out_scales + group.block(b), CodesAt::kHead);
     }
     return Status();
   });
@@ -144,6 +139,7 @@ Status dequantize_groups(const StageCall& call, const uint32_t* words, const flo
     args.op = op;
     args.values = static_cast<unsigned char*>(values) +
                   group.range.first_value * dtype_size_bytes(dtype);
+    args.nontemporal = has_nontemporal_results(call.range.value_count, dtype);
     return Status(call.stages->dequantize(args));
   });
 }
@@ -154,7 +150,7 @@ Status find_group_widths(const StageCall& call, const float* norms, uint8_t* wid
     uint8_t width[kGroupBlocks];
     const GroupPlace& place = group.range.group;
     GQ_TRY(Status(call.stages->widths({place.block_count, place.plane_count, codes.code, width})));
-    for (uint32_t b = 0; b < place.block_count; ++b) widths[group.block[b]] = width[b];
+    for (uint32_t b = 0; b < place.block_count; ++b) widths[group.block(b)] = width[b];
     return Status();
   });
 }

@@ -283,7 +283,8 @@ Status dequantize(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint3
     return Status(call.stages->dequantize(
         {call.coding, call.random, piece.range,
          words + word_offset(call.coding.bits_down, piece.offset), piece.norms, dtype, op,
-         values_at(static_cast<unsigned char*>(values), dtype, piece.offset), stream}));
+         values_at(static_cast<unsigned char*>(values), dtype, piece.offset), stream, {}, {},
+         has_nontemporal_results(call.range.value_count, dtype)}));
   });
 }
 

@@ -181,6 +181,11 @@ bool is_in_use(int32_t ordinal) {
   return active != 0;
 }
 
+Status load_kernels() {
+  const CaptureMode mode(cudaStreamCaptureModeRelaxed);  // loading allocates
+  return Status(cuda_load_kernels());
+}
+
 Status reach(int32_t ordinal) {
   int here = 0;
   bool direct = false;
@@ -274,6 +279,7 @@ const Device* cuda_device(const char** reason) {
       &cuda_fused_stages(),
       can_reach,
       is_in_use,
+      load_kernels,
   };
   int count = 0;  // left alone where there is no driver
   const cudaError_t error = cudaGetDeviceCount(&count);

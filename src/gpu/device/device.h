@@ -110,6 +110,9 @@ struct Device {
   /** Whether this process uses that device already. set_current() makes it do so, which takes
    *  hundreds of MiB there. */
   bool (*is_in_use)(int32_t ordinal);
+  /** Of all stages, so that no first launch waits for kernels that run, which may be waiting for
+   *  other ranks. */
+  Status (*load_kernels)();
 };
 
 /** The accelerator of this process: CUDA's where the library has it and the machine has a driver

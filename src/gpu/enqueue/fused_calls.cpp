@@ -25,7 +25,8 @@ bool has_fused_moves(const Call& call, const Plan& plan) {
   const bool direct = plan.schedule_id == GQSGD_SCHEDULE_DIRECT;
   const uint64_t shard = shard_value_count(plan.shape, plan.shape.ranks);
   return direct && reduces_tensors(call) && call.value_count > 0 &&
-         call.value_count <= kFusedValuesMax && shard <= plan.shape.chunk_value_count &&
+         call.value_count <= fused_values_max(plan.coding) &&
+         shard <= plan.shape.chunk_value_count &&
          has_fused_kernel(call.format, plan.coding);
 }
 

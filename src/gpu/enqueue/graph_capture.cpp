@@ -55,8 +55,8 @@ Status GraphCapture::capture_fused(CallOnStream* call) {
     return agrees_on_host(
         own,
         "none but allreduces of schedule direct, in one chunk for each rank and of not too many "
-        "values or tensors, have kernels that synchronize instead, where the format has one norm "
-        "or blocks with rescale, and neither rotate, bits_down nor rounding_down");
+        "values or tensors, have kernels that synchronize instead, where the format has one norm, "
+        "blocks with rescale or levels=none, and neither rotate, bits_down nor rounding_down");
   }
   uint32_t block_count = 0;
   GQ_TRY(executor_.fused().block_count(*call, &block_count));

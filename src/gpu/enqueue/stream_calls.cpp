@@ -65,6 +65,7 @@ void StreamCalls::abandon() {
 Status StreamCalls::open() {
   OnDevice here(group_.device());
   GQ_TRY(here.enter(group_.transport().ordinal()));
+  GQ_TRY(group_.device().load_kernels());
   const uint32_t ranks = group_.endpoint().size();
   const bool by_hosts = group_.transport().agrees_on_host();  // who compare the norms apart
   GQ_TRY(scratch_.open(group_.device(), ranks,

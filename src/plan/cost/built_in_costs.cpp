@@ -32,6 +32,7 @@ constexpr CostConstants kCosts = {
     .native_byte_ns = 0,
     .traffic_factor = 1.25,
     .enqueue_ns = 2500,
+    .enqueue_nccl_ns = 40000,
     .device_latency_ns = 700,
     .device_byte_ns = 0.000344828,
     .device_message_ns = 4000,

@@ -116,7 +116,9 @@ Status predict_device_time(const Plan& plan, const CostQuestion& question,
   const DeviceOperations operations = device_operations(plan);
   const double kernels = static_cast<double>(operations.kernels);
   const double exchanges = static_cast<double>(operations.exchanges);
-  const double host_ns = (kernels + exchanges) * constants.enqueue_ns;
+  const double exchange_ns =
+      question.nccl_blocks ? constants.enqueue_ns : constants.enqueue_nccl_ns;
+  const double host_ns = kernels * constants.enqueue_ns + exchanges * exchange_ns;
   *time_ns = std::max(host_ns, device_ns(plan, question.dtype, constants) +
                                    kernels * constants.device_latency_ns +
                                    exchanges * constants.device_message_ns);

@@ -26,14 +26,23 @@ constexpr size_t kMarkBytes = sizeof(nccl::Id);
 // register memory with NCCL.
 constexpr uint64_t kRegisters = 1;
 
+/** Of the given name, or of what this machine is called. */
+uint64_t digest_of_host(const std::string& host_id) {
+  char name[64] = "";
+  if (host_id.empty()) read_boot_id("", name, sizeof name);
+  const char* const named = host_id.empty() ? name : host_id.c_str();
+  Fnv1a64 digest;
+  digest.add_bytes(named, strlen(named));
+  return digest.hash();
+}
+
 class NcclTransport final : public StreamTransport, private StreamSums {
  public:
-  NcclTransport(const Device& device, const NcclLibrary& library, int64_t timeout_ms,
-                uint64_t host)
+  NcclTransport(const Device& device, const NcclLibrary& library, const NcclOptions& options)
       : StreamTransport(device),
-        comm_(device, library, timeout_ms),
-        timeout_ms_(timeout_ms),
-        host_(host & ~kRegisters),
+        comm_(device, library, options.timeout_ms, options.blocks),
+        timeout_ms_(options.timeout_ms),
+        host_(digest_of_host(options.host_id) & ~kRegisters),
         memory_(&comm_) {}
   ~NcclTransport() override;
 
@@ -46,6 +55,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   StreamMemory& memory() override { return memory_; }
   StreamSums* sums() override { return this; }
   uint32_t node_of(uint32_t rank) const override { return nodes_[rank]; }
+  bool operations_block() const override { return comm_.blocks(); }
 
   Status check() override { return comm_.check(); }
   void abort_group(gqsgd_status, uint32_t) override {
@@ -270,20 +280,9 @@ Status NcclTransport::sum(Addend addend, void* words, uint64_t addend_count, uin
                        "ncclAllReduce");
 }
 
-/** Of the given name, or of what this machine is called. */
-uint64_t digest_of_host(const std::string& host_id) {
-  char name[64] = "";
-  if (host_id.empty()) read_boot_id("", name, sizeof name);
-  const char* const named = host_id.empty() ? name : host_id.c_str();
-  Fnv1a64 digest;
-  digest.add_bytes(named, strlen(named));
-  return digest.hash();
-}
-
-Status make_transport(const Device& device, const NcclLibrary& library, int64_t timeout_ms,
-                      const std::string& host_id, std::unique_ptr<NcclTransport>* out) {
-  out->reset(new (std::nothrow) NcclTransport(device, library, timeout_ms,
-                                              digest_of_host(host_id)));
+Status make_transport(const Device& device, const NcclLibrary& library,
+                      const NcclOptions& options, std::unique_ptr<NcclTransport>* out) {
+  out->reset(new (std::nothrow) NcclTransport(device, library, options));
   return *out ? Status() : fail(GQSGD_NO_MEMORY, "no memory for a rank on NCCL");
 }
 
@@ -304,24 +303,22 @@ Status make_nccl_id(const NcclLibrary& library, gqsgd_unique_id* unique_id) {
 
 Status create_nccl(const Device& device, const NcclLibrary& library,
                    const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
-                   int64_t timeout_ms, const std::string& host_id,
-                   std::unique_ptr<StreamTransport>* out) {
+                   const NcclOptions& options, std::unique_ptr<StreamTransport>* out) {
   if (memcmp(unique_id.bytes + kMarkBytes, kMark, sizeof kMark) != 0) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "unique_id is none of NCCL's: gqsgd_nccl_unique_id_create makes them");
   }
   std::unique_ptr<NcclTransport> made;
-  GQ_TRY(make_transport(device, library, timeout_ms, host_id, &made));
+  GQ_TRY(make_transport(device, library, options, &made));
   GQ_TRY(made->join(unique_id, rank, size));
   *out = std::move(made);
   return Status();
 }
 
 Status borrow_nccl(const Device& device, const NcclLibrary& library, void* nccl_comm,
-                   int64_t timeout_ms, const std::string& host_id,
-                   std::unique_ptr<StreamTransport>* out) {
+                   const NcclOptions& options, std::unique_ptr<StreamTransport>* out) {
   std::unique_ptr<NcclTransport> made;
-  GQ_TRY(make_transport(device, library, timeout_ms, host_id, &made));
+  GQ_TRY(make_transport(device, library, options, &made));
   GQ_TRY(made->borrow(nccl_comm));
   *out = std::move(made);
   return Status();

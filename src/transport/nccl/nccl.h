@@ -14,18 +14,24 @@ namespace gq {
 /** NCCL's own unique id, marked as such. */
 Status make_nccl_id(const NcclLibrary& library, gqsgd_unique_id* unique_id);
 
+struct NcclOptions {
+  int64_t timeout_ms;          ///< -1: for ever
+  const std::string& host_id;  ///< equal for ranks of one node; empty: those of one machine
+  /** NCCL's functions return when their work is enqueued, without a deadline. Otherwise recent
+   *  versions create a thread for each, for which this library waits until `timeout_ms`. One that a
+   *  caller made is taken to block. */
+  bool blocks;
+};
+
 /** Joins a group of `size` ranks; returns when all are there and every pair has exchanged a word,
- *  or TIMEOUT after `timeout_ms` (-1: never), which also bounds what NCCL takes to accept a call.
- *  Ranks with equal `host_id` are on one node; if it is empty, those of one machine. */
+ *  or TIMEOUT after `timeout_ms`, but inside of NCCL that blocks. */
 Status create_nccl(const Device& device, const NcclLibrary& library,
                    const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
-                   int64_t timeout_ms, const std::string& host_id,
-                   std::unique_ptr<StreamTransport>* out);
+                   const NcclOptions& options, std::unique_ptr<StreamTransport>* out);
 
 /** An end on a communicator that the caller made with this same NCCL library and destroys later. */
 Status borrow_nccl(const Device& device, const NcclLibrary& library, void* nccl_comm,
-                   int64_t timeout_ms, const std::string& host_id,
-                   std::unique_ptr<StreamTransport>* out);
+                   const NcclOptions& options, std::unique_ptr<StreamTransport>* out);
 
 }  // namespace gq
 

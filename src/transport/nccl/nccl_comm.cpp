@@ -88,6 +88,7 @@ void NcclComm::give_up() {
 Status NcclComm::join(const nccl::Id& id, int ranks, int rank) {
   GQ_TRY(device_.current(&ordinal_));
   nccl::Config config;
+  config.blocking = blocks_ ? 1 : 0;
   const nccl::Result result = library_.init(&comm_, ranks, id, rank, &config);
   if (comm_ != nullptr) owner_ = Owner::us;
   const Status joined = through(result, "ncclCommInitRankConfig");
@@ -131,6 +132,7 @@ Status NcclComm::through(nccl::Result result, const char* call) {
     result = asked == nccl::kSuccess ? state : asked;
   }
   if (result == nccl::kSuccess) return Status();
+  if (was_aborted()) return fail(GQSGD_ABORTED, "%s: aborted meanwhile", call);
   const char* more = library_.last_error(comm_);
   return fail(GQSGD_BACKEND, "%s: NCCL error %d (%s): %s [%s, version number %d]", call, result,
               library_.error_string(result),

@@ -15,8 +15,8 @@ namespace gq {
 
 class NcclComm {
  public:
-  NcclComm(const Device& device, const NcclLibrary& library, int64_t timeout_ms)
-      : device_(device), library_(library), timeout_ms_(timeout_ms) {}
+  NcclComm(const Device& device, const NcclLibrary& library, int64_t timeout_ms, bool blocks)
+      : device_(device), library_(library), timeout_ms_(timeout_ms), blocks_(blocks) {}
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
@@ -28,8 +28,8 @@ class NcclComm {
   const NcclLibrary& library() const { return library_; }
   nccl::Comm get() const { return comm_; }
 
-  /** What a call of NCCL returned, once it is through: a nonblocking communicator returns it later.
-   *  Other failures than TIMEOUT and ABORTED are BACKEND with NCCL's error string. */
+  /** What a call of NCCL returned, once it is through: a communicator that does not block returns
+   *  it later. Other failures than TIMEOUT and ABORTED are BACKEND with NCCL's error string. */
   Status through(nccl::Result result, const char* call);
   /** An error that NCCL found meanwhile. */
   Status check();
@@ -40,6 +40,7 @@ class NcclComm {
    *  through(). */
   void abort_later() { aborted_.store(true, std::memory_order_release); }
   bool is_own() const { return owner_ == Owner::us; }
+  bool blocks() const { return blocks_; }
   /** After its abort or destruction has begun: false if that takes NCCL more than 5 seconds. */
   bool wait_for_end() const;
   bool was_aborted() const { return aborted_.load(std::memory_order_acquire); }
@@ -58,6 +59,7 @@ class NcclComm {
   const Device& device_;
   const NcclLibrary& library_;
   const int64_t timeout_ms_;
+  const bool blocks_;
   int32_t ordinal_ = 0;  ///< of an own communicator
   nccl::Comm comm_ = nullptr;
   Owner owner_ = Owner::none;

@@ -34,7 +34,7 @@ struct Config {
   size_t size = sizeof(Config);
   unsigned int magic = 0xcafebeef;
   unsigned int version = 21400;
-  int blocking = 0;  ///< calls return at once, and kInProgress until they are through
+  int blocking = 0;  ///< 0: calls return at once, and kInProgress until they are through
 };
 
 inline constexpr int kVersionMin = 21400;

@@ -204,7 +204,9 @@ Status IpcFused::launch(uint64_t, FusedArgs* args, TakeStepArgs* step, StreamHan
   GQ_TRY(enqueue(args, step, stream));
   count_traffic(*args);
   GQ_TRY(device().record(done_, stream));
-  return args->timeout_ns == UINT64_MAX ? streams().wait_for_device(done_) : Status();
+  if (args->timeout_ns != UINT64_MAX) return Status();
+  GQ_TRY(streams().wait_for_device(done_));
+  return late_failure();  // the kernel may have left, because another rank saw a death first
 }
 
 void IpcFused::know_peers(FusedArgs* args) const {

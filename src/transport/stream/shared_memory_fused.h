@@ -2,6 +2,8 @@
 #ifndef GQ_TRANSPORT_STREAM_SHARED_MEMORY_FUSED_H
 #define GQ_TRANSPORT_STREAM_SHARED_MEMORY_FUSED_H
 
+#include <memory>
+
 #include "src/transport/stream/fused_kernels.h"
 #include "src/transport/stream/shared_memory_streams.h"
 
@@ -13,6 +15,7 @@ class SharedMemoryFused : public FusedKernels {
   SharedMemoryFused& operator=(const SharedMemoryFused&) = delete;
 
   Status capture(FusedArgs* args, StreamHandle stream) final {
+    has_graphs_ = true;
     return enqueue(args, nullptr, stream);
   }
   Status late_failure() final;
@@ -35,20 +38,25 @@ class SharedMemoryFused : public FusedKernels {
   uint32_t rank() const { return streams_.rank(); }
   uint32_t size() const { return streams_.size(); }
   /** What kernels of this rank find in its own memory before the first one; enqueued. */
-  Status clear(FusedBuffers* buffers, StreamHandle stream) const;
+  Status clear(FusedBuffers* buffers, StreamHandle stream);
   /** The kernel, behind the segments that it reads, if they are many, and the step that is taken
    *  for it if `step` is not null. */
-  Status enqueue(FusedArgs* args, TakeStepArgs* step, StreamHandle stream) const;
+  Status enqueue(FusedArgs* args, TakeStepArgs* step, StreamHandle stream);
   /** What peers read of this rank: their shard of its codes, and its sums. */
   void count_traffic(const FusedArgs& args);
 
  private:
+  /** Unless they are in the rank's memory already. */
+  Status write_segments(const FusedArgs& args, StreamHandle stream);
   uint64_t timeout_ns() const;
   uint64_t left_for() const;
 
   SharedMemoryTransport& shared_memory_;
   SharedMemoryStreams& streams_;
   const StreamConfig config_;
+  std::unique_ptr<SegmentPlace[]> written_;  // what the rank's memory has; null: not known
+  uint32_t written_count_ = 0;               // 0: not known
+  bool has_graphs_ = false;
 };
 
 /** Sets the word on which kernels of a rank exit; what a kernel has written there stays. From any

@@ -18,6 +18,11 @@ def blocks(root, language):
     return found
 
 
+def complete_program(root, language):
+    """The complete program in one language: the one that prints, beside pieces of programs."""
+    return next(block for block in blocks(root, language) if "print" in block)
+
+
 def build_c(source_text, directory, root, library):
     """Compiles a C program as a user would, against the library under test."""
     source, program = directory / "example.c", directory / "example"
@@ -41,18 +46,19 @@ def run_python(command, root, library):
 
 
 def test_c_example_prints_what_the_readme_says(tmp_path, root, library):
-    program = build_c(blocks(root, "c")[0], tmp_path, root, library)
-    assert output_of([program]) == blocks(root, "text")[0]
+    example = build_c(complete_program(root, "c"), tmp_path, root, library)
+    assert output_of([example]) == blocks(root, "text")[0]
 
 
 def test_python_example_prints_what_the_readme_says(root, library):
-    assert run_python(["-c", blocks(root, "python")[0]], root, library) == blocks(root, "text")[0]
+    example = complete_program(root, "python")
+    assert run_python(["-c", example], root, library) == blocks(root, "text")[0]
 
 
 def test_the_first_screen_is_one_screen(root):
     for language in ("c", "python"):
         frame = r"#include .*|import .*|int main\(void\) \{|\}|"
-        lines = blocks(root, language)[0].splitlines()
+        lines = complete_program(root, language).splitlines()
         assert len([line for line in lines if not re.fullmatch(frame, line)]) <= 12
     assert (root / "README.md").read_text().splitlines().index("```text") < 60
 

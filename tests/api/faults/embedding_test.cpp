@@ -196,8 +196,8 @@ TEST(Embedding, MissingFileOfCosts_IgnoredWithOneWarning) {
   });
   EXPECT_EQ(child.line(),
             "OK GQSGD_COSTS: costs=/nowhere/costs cannot be read: No such file or directory; "
-            "gqsgd-calibrate writes such a file; schedule auto goes on without constants, as "
-            "direct\n");
+            "gqsgd-calibrate writes such a file, and measure and builtin need none; schedule auto "
+            "goes on without constants, as direct\n");
 }
 
 }  // namespace

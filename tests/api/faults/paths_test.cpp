@@ -78,7 +78,7 @@ TEST(Paths, CostsOption_NoRegularFile_InvalidArgumentAtOnce) {
   for (const Thing& thing : things_in(folder)) {
     EXPECT_EQ(line_in_time([&] { return create_local("costs=" + thing.path); }),
               "INVALID_ARGUMENT: costs=" + thing.path + " cannot be read: " + thing.reason +
-                  "; gqsgd-calibrate writes such a file");
+                  "; gqsgd-calibrate writes such a file, and measure and builtin need none");
   }
 }
 
@@ -94,8 +94,8 @@ TEST(Paths, CostsOfEnvironment_NoRegularFile_OneWarningAtOnce) {
       return create_local("") + " " + warnings;
     });
     EXPECT_EQ(line, "OK GQSGD_COSTS: costs=" + thing.path + " cannot be read: " + thing.reason +
-                        "; gqsgd-calibrate writes such a file; schedule auto goes on without "
-                        "constants, as direct");
+                        "; gqsgd-calibrate writes such a file, and measure and builtin need none; "
+                        "schedule auto goes on without constants, as direct");
   }
 }
 
@@ -127,7 +127,8 @@ TEST(Paths, CostsFile_Regular_ReadToItsEndUpToTheLimit) {
     EXPECT_EQ(line, size_bytes < 16384 ? "OK"
                                        : "INVALID_ARGUMENT: costs=" + path +
                                              " cannot be read: File too large; gqsgd-calibrate "
-                                             "writes such a file");
+                                             "writes such a file, and measure and builtin need "
+                                             "none");
   }
 }
 

@@ -102,6 +102,7 @@ TEST(OptionsString, WrongOptions_RefusedByName) {
       {"timeout_ms=9223372036854775808", GQSGD_INVALID_ARGUMENT, "not an integer"},
       {"costs=/nowhere", GQSGD_INVALID_ARGUMENT, "costs=/nowhere cannot be read: No such file"},
       {"costs=/dev/zero", GQSGD_INVALID_ARGUMENT, "costs=/dev/zero cannot be read: it is a device"},
+      {"nccl_blocking=yes", GQSGD_INVALID_ARGUMENT, "nccl_blocking=yes is neither on nor off"},
       {"uncompressed=always", GQSGD_INVALID_ARGUMENT, "uncompressed=always is neither auto nor"},
       {"chunk_value_count=0", GQSGD_INVALID_ARGUMENT, "chunk_value_count=0 is outside 1 to"},
       {"stream_id=4294967296", GQSGD_INVALID_ARGUMENT, "stream_id=4294967296 is outside 0 to"},

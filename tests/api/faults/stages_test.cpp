@@ -1,8 +1,11 @@
-// Buffers of stages that overlap: refused, and nothing is written.
+// Buffers of stages that overlap, and numbers that are no norms: refused, and nothing is written.
 #include <gqsgd_stages.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "tests/api/faults/support/call.h"
@@ -10,7 +13,8 @@
 namespace gq::test {
 namespace {
 
-constexpr size_t kValueCount = 4096;
+constexpr size_t kValueCount = 5120;
+constexpr size_t kNormCount = kValueCount / 128;
 
 /** Buffers for every stage of a format with norms of blocks, one after the other. */
 class Stages : public testing::Test {
@@ -51,18 +55,18 @@ TEST_F(Stages, OverlappingBuffers_Refused) {
     const char* sentence;
     std::function<gqsgd_status()> stage;
   } cases[] = {
-      {"norms and values overlap in 128 bytes",
+      {"norms and values overlap in 160 bytes",
        [&] {
          return gqsgd_norm(call_.quantizer, &site_, values(), kValueCount, GQSGD_FLOAT32,
                            values() + 5, nullptr, 0, nullptr);
        }},
-      {"norms and words overlap in 128 bytes", [&] { return quantize(in(sums()), sums()); }},
+      {"norms and words overlap in 160 bytes", [&] { return quantize(in(sums()), sums()); }},
       {"norms and out_words overlap", [&] { return reduce_many(in(sums()), sums(), scales()); }},
       {"out_scales and out_words overlap",
        [&] { return reduce_many(norms(), sums(), in(sums())); }},
       {"out_scales and words.rank. overlap",
        [&] { return reduce_many(norms(), sums(), in(words())); }},
-      {"scales and values overlap in 128 bytes",
+      {"scales and values overlap in 160 bytes",
        [&] {
          return gqsgd_dequantize(call_.quantizer, &site_, words(), values() + 70, kValueCount,
                                  GQSGD_FLOAT32, GQSGD_MEAN, values(), nullptr);
@@ -80,8 +84,36 @@ TEST_F(Stages, OverlappingBuffers_Refused) {
 TEST_F(Stages, ScalesInPlaceOfNorms_Accepted) {
   EXPECT_EQ(reduce_many(norms(), sums(), scales()), GQSGD_OK) << gqsgd_last_error();
   EXPECT_EQ(reduce_many(norms(), words(), norms()), GQSGD_OK) << gqsgd_last_error();
-  EXPECT_EQ(memcmp(norms(), scales(), kValueCount / 128 * sizeof(float)), 0);
+  EXPECT_EQ(memcmp(norms(), scales(), kNormCount * sizeof(float)), 0);
   EXPECT_EQ(memcmp(words(), sums(), kValueCount), 0);
+}
+
+constexpr float kLargest = std::numeric_limits<float>::max();
+
+TEST_F(Stages, NumberOffTheGridOfNorms_RefusedWithItsIndex) {
+  const float numbers[] = {-1, -0.0f, std::nextafter(1.0f, 2.0f), 1.00390625f,
+                           std::nextafter(kLargest, 0.0f)};
+  for (size_t k = 0; k < kNormCount; ++k) {
+    const std::string sentence = "norms." + std::to_string(k) + ". is ";
+    const float before = norms()[k];
+    for (const float number : numbers) {
+      norms()[k] = number;
+      EXPECT_TRUE(is(outcome_of(quantize(norms(), words())), GQSGD_INVALID_ARGUMENT, sentence));
+    }
+    norms()[k] = before;
+  }
+}
+
+TEST_F(Stages, LargestNumberAndPoisonedNorms_Accepted) {
+  const float numbers[] = {0, kLargest, INFINITY, -INFINITY, NAN, -NAN};
+  for (size_t k = 0; k < kNormCount; ++k) {
+    const float before = norms()[k];
+    for (const float number : numbers) {
+      norms()[k] = number;
+      EXPECT_EQ(quantize(norms(), words()), GQSGD_OK) << gqsgd_last_error();
+    }
+    norms()[k] = before;
+  }
 }
 
 }  // namespace

@@ -72,9 +72,13 @@ class Model:
 
 
 @pytest.mark.parametrize("gathers", [False, True])
-def test_steps_and_replays_draw_one_sequence(monkeypatch, gathers):
+@pytest.mark.parametrize("transport", ["nccl", "threads"])
+def test_steps_and_replays_draw_one_sequence(monkeypatch, transport, gathers):
+    """Over NCCL, and where each call is one kernel of each rank, as among processes."""
+    comms = gqsgd.Communicator.local(2, timeout_ms=20000) if transport == "threads" else [None] * 2
+
     def work(rank):
-        model = Model(rank, gather_floats=gathers)
+        model = Model(rank, gather_floats=gathers, communicator=comms[rank])
         means = [model.run(step, model.backward) for step in (0, 1)]
         model.capture()
         assert model.state.step == 2  # a capture is no step
@@ -205,7 +209,7 @@ def test_more_calls_than_keys_are_refused(monkeypatch):
 
 
 def test_hosts_that_agree_in_each_call_are_named(monkeypatch):
-    """Ranks of one machine without NCCL, whose kernels take one array each, and no list."""
+    """Ranks of one machine without NCCL that share a device."""
     expect_no_capture(monkeypatch, "hosts of this group synchronize", transport="process")
 
 

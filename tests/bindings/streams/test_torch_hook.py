@@ -93,6 +93,26 @@ def test_processes_need_no_nccl(monkeypatch):
             np.testing.assert_array_equal(mean, on_the_host(2, step))
 
 
+@pytest.mark.parametrize(("transport", "costs", "line"), [
+    ("nccl", "builtin", "auto: with costs the fastest for each size"),
+    ("nccl", "measure", "auto: direct"),
+    ("process", "builtin", "auto: direct")])
+def test_a_summary_shows_whether_costs_choose(monkeypatch, transport, costs, line):
+    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in SHAPES]
+
+    def work(rank):
+        state = gqsgd.torch.HookState(transport=transport, costs=costs, timeout_ms=20000)
+        bucket = double.Bucket(parameters, double.tensor(gradient(rank)))
+        gqsgd.torch.allreduce_hook(state, bucket).wait()
+        double.devices.cuda.current_stream(double.GPU).synchronize()
+        summary = state.summary()
+        state.close()
+        return summary
+
+    for summary in double.use(monkeypatch, 2, work)[1]:
+        assert f"schedule  {line}" in summary
+
+
 def test_a_budget_follows_the_averages_on_the_device(monkeypatch):
     """Two buckets, one of gradients a thousand times as large: after a step it has more bits."""
     shapes, factors = [(40, 50), (64, 64)], [1e-3, 1.0]

@@ -1,4 +1,4 @@
-"""Runs the first lines of sections of docs/PYTORCH.md as they stand, in tiny trainings.
+"""Runs the first lines of sections of README.md and docs/PYTORCH.md, in tiny trainings.
 
     python recipes.py FOLDER SECTION...
 
@@ -43,8 +43,8 @@ class Net(torch.nn.Module):
 
 
 def lines_of(section):
-    """The first Python lines of a section of the page."""
-    page = (ROOT / "docs/PYTORCH.md").read_text()
+    """The first Python lines of a section of its page."""
+    page = (ROOT / PAGES.get(section, "docs/PYTORCH.md")).read_text()
     (text,) = re.findall(rf"^## {section}$(.*?)(?=^## )", page, flags=re.MULTILINE | re.DOTALL)
     return re.search(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)[1]
 
@@ -68,6 +68,14 @@ def with_ddp(run):
     names = run(net=Net(), DistributedDataParallel=DistributedDataParallel)
     train(names, names["model"])
     return names["net"]
+
+
+def with_two_lines(run):
+    dist.init_process_group("gloo")
+    net = Net()
+    names = run(net=net, model=DistributedDataParallel(net))
+    train(names, names["model"])
+    return net
 
 
 def with_shards(run, **sizes):
@@ -126,6 +134,7 @@ def with_trainer(run):
 
 # Of each section: how many ranks, and what is around its lines.
 SECTIONS = {
+    "Two lines for PyTorch": (2, with_two_lines),
     "DDP": (2, with_ddp),
     "FSDP2": (2, with_shards),
     "HSDP": (4, lambda run: with_shards(run, machines=2, ranks_per_machine=2)),
@@ -133,6 +142,7 @@ SECTIONS = {
     "Accelerate": (2, with_accelerate),
     "Hugging Face Trainer": (2, with_trainer),
 }
+PAGES = {"Two lines for PyTorch": "README.md"}
 IMPORTS = {"Lightning": "lightning", "Accelerate": "accelerate",
            "Hugging Face Trainer": "transformers.trainer"}
 
@@ -151,7 +161,7 @@ def be_rank(folder, section, rank, port):
     torch.set_num_threads(1)
 
     def run(**names):
-        exec(compile(lines_of(section), f"PYTORCH.md, {section}", "exec"), names)
+        exec(compile(lines_of(section), f"the lines of {section}", "exec"), names)
         return names
 
     model = around(run)

@@ -1,4 +1,4 @@
-"""The lines of docs/PYTORCH.md for each way to train run as they stand, and compress gradients."""
+"""The lines of README.md and docs/PYTORCH.md for each way to train run as printed, and compress."""
 
 import importlib.util
 import os

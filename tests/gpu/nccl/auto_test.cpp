@@ -3,6 +3,9 @@
 // direct.
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "src/transport/nccl/nccl_types.h"
 #include "tests/gpu/stream_calls/counted_call.h"
 
 namespace gq::test {
@@ -11,7 +14,9 @@ namespace {
 constexpr int kRanks = 3;
 constexpr size_t kShort = 100, kLong = 20000;
 // Links so slow that calls of some thousand values are long.
-constexpr char kCosts[] = "costs=enqueue_ns=10;device_link_byte_ns=1";
+constexpr char kCosts[] = "costs=enqueue_ns=10;enqueue_nccl_ns=10;device_link_byte_ns=1";
+constexpr char kCostsOfThreads[] =
+    "costs=enqueue_ns=10;enqueue_nccl_ns=1000000;device_link_byte_ns=1";
 
 Operation by(const std::string& quantizer, gqsgd_schedule schedule) {
   return {quantizer, schedule};
@@ -100,6 +105,58 @@ TEST(AutoOverNccl, ReservedMemory_EnoughForEveryChoice) {
   }
   EXPECT_EQ(gqsgd_comm_stat(group.comm(0), "workspace_bytes", &after), GQSGD_OK);
   EXPECT_EQ(after, before);
+}
+
+/** "" if the call by a communicator that the caller made took codes, else what was wrong. */
+std::string call_lent(const nccl::Id& id, int rank, const std::string& costs) {
+  const NcclLibrary& library = *nccl_of_tests();
+  nccl::Config config;
+  nccl::Comm lent = nullptr;
+  (void)library.init(&lent, kRanks, id, rank, &config);
+  gqsgd_comm comm = nullptr;
+  std::string wrong;
+  StreamCall made(gradients(kRanks, kLong, 12)[static_cast<size_t>(rank)]);
+  uint64_t float_calls = 1;
+  if (gqsgd_comm_create_from_nccl(lent, stand_in_options(costs).c_str(), &comm) != GQSGD_OK ||
+      made.make(comm, by("paper-gl8", GQSGD_SCHEDULE_AUTO)) != GQSGD_OK || !made.wait() ||
+      gqsgd_comm_stat(comm, "native_float_calls", &float_calls) != GQSGD_OK) {
+    wrong = gqsgd_last_error();
+  } else if (float_calls != 0) {
+    wrong = "floats";
+  }
+  gqsgd_comm_destroy(comm);
+  (void)library.destroy(lent);
+  return wrong;
+}
+
+/** Where a communicator does not block, NCCL creates a thread for each operation, of which codes
+ *  have more. */
+TEST(AutoOverNccl, LentCommunicator_CodesWhereOwnOnesTakeFloats) {
+  const std::string costs = kCostsOfThreads;
+  {
+    const NcclGroup group(kRanks, costs);
+    call(group, by("paper-gl8", GQSGD_SCHEDULE_AUTO), kLong);
+    EXPECT_EQ(float_calls(group), 1u);
+  }
+  const UseHostDevice device;
+  nccl::Id id;
+  (void)nccl_of_tests()->get_unique_id(&id);
+  std::string said[kRanks];
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([&, rank] { said[rank] = call_lent(id, rank, costs); });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  for (const std::string& line : said) EXPECT_EQ(line, "");
+}
+
+TEST(AutoOverNccl, BlockingCommunicator_CodesWhereOthersTakeFloats) {
+  const std::string costs = kCostsOfThreads;
+  const NcclGroup blocking(kRanks, costs + ",nccl_blocking=on");
+  const Values codes = call(blocking, by("paper-gl8", GQSGD_SCHEDULE_AUTO), kLong);
+  EXPECT_EQ(float_calls(blocking), 0u);
+  const NcclGroup other(kRanks, kCosts);
+  EXPECT_EQ(codes, call(other, by("paper-gl8", GQSGD_SCHEDULE_DIRECT), kLong));
 }
 
 /** A captured call has the choice of the call before it. */

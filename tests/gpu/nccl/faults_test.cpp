@@ -261,7 +261,7 @@ TEST(Calls, RankDoesNotCall_Timeout) {
 /** A call that was enqueued and will never be answered ends when a thread aborts the group. */
 TEST(Calls, GroupAborted_CallsEnd) {
   for (const bool in_place : {false, true}) {
-    const NcclGroup group(2);
+    const NcclGroup group(2, in_place ? "nccl_blocking=on" : "");
     Operation call = usual();
     call.in_place = in_place;
     EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {

@@ -78,6 +78,7 @@ struct OpaqueComm {
 namespace {
 
 std::mutex mutex;
+std::condition_variable rank_has_joined;
 StandInFaults faults{};
 uint64_t faults_set = 0;  // how often
 std::map<std::string, std::shared_ptr<Group>> groups;
@@ -340,7 +341,7 @@ Result ncclCommInitRankConfig(Comm* comm, int ranks, Id id, int rank, Config* co
   const auto made = std::make_shared<OpaqueComm>();
   made->own = made;
   *comm = made.get();
-  const std::lock_guard<std::mutex> lock(mutex);
+  std::unique_lock<std::mutex> lock(mutex);
   std::shared_ptr<Group>& group = groups[std::string(id.internal, sizeof id.internal)];
   if (!group) group = std::make_shared<Group>();
   group->ranks = ranks;
@@ -350,7 +351,10 @@ Result ncclCommInitRankConfig(Comm* comm, int ranks, Id id, int rank, Config* co
   (*comm)->blocking = config->blocking != 0;
   live_comms[*comm] = true;
   comms += 1;
-  return (*comm)->blocking ? kSuccess : kInProgress;
+  rank_has_joined.notify_all();
+  if (!(*comm)->blocking) return kInProgress;
+  rank_has_joined.wait(lock, [&group] { return group->joined >= group->ranks; });
+  return kSuccess;
 }
 
 Result ncclCommDestroy(Comm comm) {

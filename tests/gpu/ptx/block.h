@@ -22,7 +22,7 @@ struct Launch {
   Actor actor = {};     ///< what its blocks begin as
   Clock acquired = {};  ///< by those that have ended
   Reach reach = {};
-  TrafficCounter traffic{kernel.name};
+  TrafficCounter traffic{kernel};
   std::vector<std::vector<uint64_t>> files = {};  ///< registers that no warp has now
 };
 

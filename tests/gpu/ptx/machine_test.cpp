@@ -341,7 +341,7 @@ TEST(Machine, GroupsOfLanes_GoOnTogether) {
     (void)take_traffic();
     (void)Snippet("and.b32 %r2, %r1, 24;\nmov.u32 %r3, 255;\n" + mask +
                   "redux.sync.max.u32 %r5, %r1, %r4;\nst.global.u32 [%rd3], %r5;\n")();
-    return take_traffic()["k"].instructions;
+    return take_traffic()["k"].instructions();
   };
   const uint64_t of_groups = instructions_with("shl.b32 %r4, %r3, %r2;\n");
   EXPECT_EQ(of_groups, instructions_with("mov.u32 %r4, -1;\n"));
@@ -351,9 +351,11 @@ TEST(Machine, Traffic_Instructions) {
   (void)take_traffic();
   (void)Snippet("mov.u32 %r2, 1;\nsetp.gt.u32 %p1, %r1, 31;\n@%p1 mov.u32 %r2, 2;\n"
                 "st.global.u32 [%rd3], %r2;\n")();
-  const uint64_t four = take_traffic()["k"].instructions;
+  const Traffic traffic = take_traffic()["k"];
+  for (const uint64_t times : traffic.made) EXPECT_EQ(times, 2u) << "of two warps, each once";
+  const uint64_t four = traffic.instructions();
   (void)Snippet("st.global.u32 [%rd3], %r1;\n")();
-  const uint64_t one = take_traffic()["k"].instructions;
+  const uint64_t one = take_traffic()["k"].instructions();
   EXPECT_EQ(four - one, 3u * 2) << "of two warps";
 }
 
@@ -407,6 +409,14 @@ TEST(Machine, KernelWithoutAnEnd_Refused) {
   Program program;
   EXPECT_THROW(read_text(".entry k()\n{\nmov.u32 %r1, 1;\n}\n", "here", &program),
                std::runtime_error);
+}
+
+TEST(Machine, KernelOfATypeWithoutAName_Refused) {
+  Program program;
+  const std::string name = "_Z6kernelIN35_GLOBAL__N__3cff2bc8_4_a_cu_0b7a45cf4TypeEEvv";
+  EXPECT_THROW(read_text(".entry " + name + "()\n{\nret;\n}\n", "here", &program),
+               std::runtime_error);
+  EXPECT_NO_THROW(read_text(".entry _Z6kernelI4TypeEvv()\n{\nret;\n}\n", "here", &program));
 }
 
 /** Blocks that wait for each other: the first one for the word that the last one writes. */

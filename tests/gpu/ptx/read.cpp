@@ -89,6 +89,10 @@ class Reader {
     const size_t entry = line.find(".entry ");
     if (entry == std::string::npos) throw std::runtime_error("neither kernel nor comment");
     const std::string name = line.substr(entry + 7, line.find('(') - entry - 7);
+    if (name.find("_GLOBAL__N_") != std::string::npos) {
+      throw std::runtime_error(name + ": nvcc may name the types of unnamed namespaces otherwise " +
+                               "each time, in the program than in the PTX");
+    }
     // Files may have the same instance of a template: it is read again, and compared.
     again_ = Kernel();
     kernel_ = program_->count(name) > 0 ? &again_ : &(*program_)[name];

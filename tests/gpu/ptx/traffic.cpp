@@ -53,13 +53,18 @@ std::map<std::string, Traffic> take_traffic() {
   return std::exchange(kernels().by_name, {});
 }
 
-TrafficCounter::TrafficCounter(const std::string& kernel) : kernel_(kernel), counts_(counting) {}
+TrafficCounter::TrafficCounter(const Kernel& kernel) : counts_(counting) {
+  own_.kernel = &kernel;
+  if (counts_) own_.made.resize(kernel.code.size());
+}
 
 TrafficCounter::~TrafficCounter() {
   if (!counts_) return;
   const std::lock_guard<std::mutex> lock(kernels().mutex);
-  Traffic& sum = kernels().by_name[kernel_];
-  sum.instructions += own_.instructions;
+  Traffic& sum = kernels().by_name[own_.kernel->name];
+  sum.kernel = own_.kernel;
+  sum.made.resize(std::max(sum.made.size(), own_.made.size()));
+  for (size_t k = 0; k < own_.made.size(); ++k) sum.made[k] += own_.made[k];
   add(&sum.loads, own_.loads);
   add(&sum.stores, own_.stores);
   sum.bank_turns += own_.bank_turns;

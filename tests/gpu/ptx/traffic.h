@@ -6,8 +6,11 @@
 
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <string>
+#include <vector>
 
+#include "tests/gpu/ptx/kernel.h"
 #include "tests/gpu/ptx/warp.h"
 
 namespace gq::ptx {
@@ -23,10 +26,13 @@ struct Requests {
 };
 
 struct Traffic {
-  uint64_t instructions = 0;  ///< of PTX, each counted once for a warp
+  const Kernel* kernel = nullptr;
+  std::vector<uint64_t> made;  ///< how often warps have come to each of its instructions
   Requests loads, stores;
   uint64_t bank_turns = 0;  ///< of shared memory
   uint64_t least_bank_turns = 0;
+
+  uint64_t instructions() const { return std::accumulate(made.begin(), made.end(), uint64_t{0}); }
 };
 
 /** Of the kernels that have run since the last call, by name; the first call begins to count. */
@@ -35,19 +41,21 @@ std::map<std::string, Traffic> take_traffic();
 /** Of one kernel; null while nothing counts. Blocks of a launch are executed by one host thread. */
 class TrafficCounter {
  public:
-  explicit TrafficCounter(const std::string& kernel);
+  explicit TrafficCounter(const Kernel& kernel);
   ~TrafficCounter();
   TrafficCounter(const TrafficCounter&) = delete;
   TrafficCounter& operator=(const TrafficCounter&) = delete;
 
   bool counts() const { return counts_; }
-  void made(uint64_t instructions) { own_.instructions += instructions; }
+  /** A warp, also where none of its threads makes the instruction. */
+  void come_to(uint32_t instruction) {
+    if (counts_) own_.made[instruction] += 1;
+  }
   /** Addresses of the lanes in `threads`, each of `size_bytes`. */
   void global(bool loads, const uint64_t (&address)[kWarp], Mask threads, uint32_t size_bytes);
   void shared(const uint64_t (&address)[kWarp], Mask threads, uint32_t size_bytes);
 
  private:
-  const std::string& kernel_;
   const bool counts_;
   Traffic own_;
 };

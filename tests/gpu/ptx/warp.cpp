@@ -28,28 +28,14 @@ Mask taken(const Instruction& made, Warp* warp, Mask threads) {
   return threads & (made.guard_inverted ? ~guard : guard);
 }
 
-/** Of instructions that a warp comes to, also where none of its threads takes one. */
-class InstructionCount {
- public:
-  explicit InstructionCount(Warp* warp) : warp_(warp) {}
-  ~InstructionCount() { warp_->block->launch().traffic.made(made_); }
-  InstructionCount(const InstructionCount&) = delete;
-  InstructionCount& operator=(const InstructionCount&) = delete;
-  void add() { ++made_; }
-
- private:
-  Warp* const warp_;
-  uint64_t made_ = 0;
-};
-
 /** Runs threads until they are no longer together, or not the furthest behind. */
 void run_path(const Kernel& kernel, Warp* warp, Path path) {
   const uint32_t others = warp->ready.empty() ? ~0u : warp->ready.back().next;
-  InstructionCount count(warp);
+  TrafficCounter& traffic = warp->block->launch().traffic;
   while (path.next < others) {
     warp->at = path.next++;
     const Instruction& made = kernel.code[warp->at];
-    count.add();
+    traffic.come_to(warp->at);
     const Mask threads = taken(made, warp, path.threads);
     if (threads == 0) continue;
     if (made.kind == Kind::computes) {

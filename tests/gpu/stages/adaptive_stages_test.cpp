@@ -290,6 +290,13 @@ TEST(AdaptiveStages, PiecesInOneLaunch_BitsOfTheHost) {
   }
 }
 
+// More tiles than a device runs at once: a block of threads has tiles of several groups and pieces.
+TEST(AdaptiveStages, ManyGroups_BitsOfTheHost) {
+  for (const uint64_t groups : {0, 5}) {
+    expect_bits_of_the_host({.value_count = 2000003, .ranks = 2, .groups_of_piece = groups});
+  }
+}
+
 TEST(AdaptiveStages, MeansOfNodes_BitsOfTheHost) {
   for (const std::vector<uint32_t>& nodes : {std::vector<uint32_t>{8, 8}, {3, 1, 5}}) {
     const auto count = static_cast<uint32_t>(nodes.size());

@@ -26,7 +26,8 @@ std::vector<Coding> codings() {
   all.push_back(none);
   for (const Levels levels : {Levels::linear, Levels::exponential}) {
     for (const bool rotated : {false, true}) {
-      Coding wide = coding_for(levels, 8, Combine::average, 4, 0, Rounding::correlated);
+      // More ranks than the site's own, 13, which has a stratum of its own among them.
+      Coding wide = coding_for(levels, 8, Combine::average, 16, 0, Rounding::correlated);
       all.push_back(wide);
       wide.rotated = rotated;
       wide.block = rotated ? 2048 : 128;

@@ -10,6 +10,7 @@
 #include "tests/gpu/stream_calls/counted_call.h"
 #include "tests/gpu/streams/local_group.h"
 #include "tests/support/host_device/host_fused.h"
+#include "tests/support/host_device/host_stages.h"
 
 namespace gq::test {
 namespace {
@@ -81,6 +82,54 @@ TEST(FusedGraphs, ListBetweenReplays_SameBits) {
     made.graph.replay(made.stream.get());
     if (!made.stream.synchronize()) return "the stream does not get through";
     return difference(made.call.result(), expected);
+  }),
+            "");
+}
+
+/** Calls on one list, on another one of as many tensors, on one of fewer, and on the first again:
+ *  memory has places of the last one. A replay in between makes every later call write them. */
+TEST(FusedGraphs, RepeatedList_WrittenOnce) {
+  constexpr int kRanks = 2;
+  const LocalGroup group(kRanks);
+  Operation operation = usual("blocks-8"), fewer = operation;
+  operation.counts = std::vector<size_t>(100, 30);
+  fewer.counts = std::vector<size_t>(60, 50);
+  std::vector<Values> expected;
+  for (const uint64_t step : {6, 9}) expected.push_back(expected_of(operation, step, kRanks));
+  const uint32_t before = segment_lists_enqueued();
+  std::barrier all(kRanks);
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    Replayed first(operation), second(operation), third(fewer);
+    std::string failure;
+    const auto expect_written = [&](uint32_t lists) {
+      all.arrive_and_wait();
+      const uint32_t made = segment_lists_enqueued() - before;
+      all.arrive_and_wait();
+      if (made != kRanks * lists) failure += std::to_string(made) + " writes\n";
+    };
+    const auto make = [&](Replayed& made, uint64_t step) {
+      made.give(step, rank, kRanks);
+      if (made.call.make(comm, first.stream) != GQSGD_OK) failure += gqsgd_last_error();
+      if (!first.stream.synchronize()) failure += "the stream does not get through";
+    };
+    for (const uint64_t step : {0, 1, 2}) make(first, step);
+    expect_written(1);
+    make(second, 3);
+    expect_written(2);
+    make(third, 4);
+    expect_written(3);
+    for (const uint64_t step : {5, 6}) make(first, step);
+    expect_written(4);
+    failure += difference(first.call.result(), expected[0]);
+    failure += capture_only(comm, &third.call, third.stream, &third.graph);
+    expect_written(5);
+    make(first, 7);
+    expect_written(6);
+    third.give(8, rank, kRanks);
+    third.graph.replay(third.stream.get());
+    make(first, 9);
+    expect_written(7);
+    return failure + difference(first.call.result(), expected[1]);
   }),
             "");
 }
@@ -207,8 +256,8 @@ TEST(FusedGraphs, CallsOfHostAgreement_Refused) {
     return refused(comm, rank, kRanks, ring, "none but allreduces of schedule direct") +
            refused(comm, rank, kRanks, sparse, "schedule sparse") +
            refused(comm, rank, kRanks, usual("rotated-8"), "neither rotate") +
-           refused(comm, rank, kRanks, usual("none"), "none but allreduces") +
-           refused(comm, rank, kRanks, usual(), "not too many", (1u << 22) + 1);
+           refused(comm, rank, kRanks, usual("none"), "not too many", kFusedValuesMax / 4 + 1) +
+           refused(comm, rank, kRanks, usual(), "not too many", kFusedValuesMax + 1);
   }),
             "");
 }

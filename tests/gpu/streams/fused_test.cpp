@@ -43,7 +43,7 @@ TEST(Fused, Call_OneKernelOfEachRank) {
     const LocalGroup group(ranks);
     for (const char* quantizer :
          {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "relative-8",
-          "paper-gl8,rounding=correlated", "blocks-8", "paper-gl4,block=64,rescale=true"}) {
+          "paper-gl8,rounding=correlated", "blocks-8", "paper-gl4,block=64,rescale=true", "none"}) {
       EXPECT_EQ(kernels_of(group, quantizer), static_cast<uint32_t>(ranks)) << quantizer;
     }
   }
@@ -55,7 +55,7 @@ TEST(Fused, ListOfOneTensor_OneKernelOfEachRank) {
   const LocalGroup group(kRanks);
   std::vector<Operation> calls;
   for (const char* quantizer : {"paper-gl8", "paper-ge4", "relative-8", "blocks-8",
-                                "paper-gl4,block=64,rescale=true"}) {
+                                "paper-gl4,block=64,rescale=true", "none"}) {
     for (const int kind : {0, 1, 2, 3}) {
       Operation call = direct(quantizer);
       call.in_list = kind != 3;
@@ -84,8 +84,8 @@ TEST(Fused, ListOfTensors_OneKernelOfEachRank) {
   constexpr int kRanks = 3;
   const LocalGroup group(kRanks);
   std::vector<Operation> calls;
-  for (const char* quantizer :
-       {"blocks-8", "paper-gl8", "paper-ge4", "relative-8", "paper-gl4,block=64,rescale=true"}) {
+  for (const char* quantizer : {"blocks-8", "paper-gl8", "paper-ge4", "relative-8",
+                                "paper-gl4,block=64,rescale=true", "none"}) {
     for (const std::vector<size_t>& counts : lists()) {
       Operation call = direct(quantizer);
       call.counts = calls.size() % 5 == 4 ? std::vector<size_t>() : counts;
@@ -130,7 +130,7 @@ TEST(Fused, ListOfEveryType_SameBitsAsStages) {
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
     for (const gqsgd_dtype dtype : {GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT32, GQSGD_FLOAT64}) {
       for (const std::vector<size_t>& counts : lists()) {
-        for (const char* quantizer : {"blocks-8", "paper-ge8"}) {
+        for (const char* quantizer : {"blocks-8", "paper-ge8", "none", "none,rounding=nearest"}) {
           const auto result = [&](gqsgd_schedule schedule) {
             return list_result(comm, rank, quantizer, dtype, schedule, counts);
           };
@@ -143,7 +143,7 @@ TEST(Fused, ListOfEveryType_SameBitsAsStages) {
     return "";
   }),
             "");
-  EXPECT_EQ(fused_kernels_enqueued() - before, 3 * 4 * 2 * lists().size());
+  EXPECT_EQ(fused_kernels_enqueued() - before, 3 * 4 * 4 * lists().size());
 }
 
 /** More tensors than the memory of a kernel has places for. */
@@ -164,12 +164,16 @@ TEST(Fused, TooManyTensors_MadeByStages) {
 TEST(Fused, NoSuchKernel_MadeByStages) {
   const LocalGroup group(3);
   for (const char* quantizer :
-       {"none", "paper-gl8,block=64", "rotated-8", "paper-gl8,norm=2:2", "paper-gl8,norm=inf:2",
+       {"paper-gl8,block=64", "rotated-8", "paper-gl8,norm=2:2", "paper-gl8,norm=inf:2",
         "paper-gl4,bits_down=8", "paper-gl8,rounding_down=subtractive"}) {
     EXPECT_EQ(kernels_of(group, quantizer), 0u) << quantizer;
   }
   const LocalGroup pair(2);
-  EXPECT_EQ(kernels_of(pair, "paper-gl8", (1u << 22) + 1), 0u);
+  constexpr size_t kBucketValues = (25u << 20) / sizeof(float);  // PyTorch's default
+  EXPECT_EQ(kernels_of(pair, "blocks-8", kBucketValues), 2u);
+  EXPECT_EQ(kernels_of(pair, "paper-gl8", kFusedValuesMax + 1), 0u);
+  EXPECT_EQ(kernels_of(pair, "none", kFusedValuesMax / 4), 2u);
+  EXPECT_EQ(kernels_of(pair, "none", kFusedValuesMax / 4 + 1), 0u);
   const LocalGroup chunks(3, "timeout_ms=20000,chunk_value_count=1024");
   EXPECT_EQ(kernels_of(chunks, "paper-gl8", 5000), 0u);
   EXPECT_EQ(kernels_of(chunks, "paper-gl8", 3000), 3u);
@@ -181,7 +185,7 @@ TEST(Fused, ScheduleHierarchical_SameBits) {
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
     std::string found;
     for (const gqsgd_dtype dtype : {GQSGD_FLOAT16, GQSGD_BFLOAT16, GQSGD_FLOAT32, GQSGD_FLOAT64}) {
-      for (const char* quantizer : {"paper-gl8", "paper-ge4", "blocks-8"}) {
+      for (const char* quantizer : {"paper-gl8", "paper-ge4", "blocks-8", "none"}) {
         for (const gqsgd_schedule schedule : {GQSGD_SCHEDULE_DIRECT, GQSGD_SCHEDULE_HIERARCHICAL}) {
           for (const size_t value_count : {1, 31, 4097, 9001}) {
             Operation call = direct(quantizer);
@@ -282,7 +286,7 @@ TEST(LostKernel, NextCall_NamesIt) {
     }
     const gqsgd_status status = made.make(comm, direct());
     const std::string sentence = gqsgd_last_error();
-    const bool named = sentence.find("for norms of rank 1") != std::string::npos;
+    const bool named = sentence.find("for the start or norms of rank 1") != std::string::npos;
     if (status != GQSGD_TIMEOUT || !named) return gqsgd_status_name(status) + (": " + sentence);
     return gqsgd_comm_status(comm) == GQSGD_TIMEOUT ? "" : "gqsgd_comm_status says something else";
   }),

@@ -58,11 +58,11 @@ TEST(ProcessFused, OwnDevices_OneKernelOfEachRank) {
   for (const int ranks : {2, 3, 5, 8}) {
     std::vector<Calls> all;
     for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4", "paper-ge4", "relative-8",
-                                  "blocks-8", "paper-gl4,block=64,rescale=true"}) {
+                                  "blocks-8", "paper-gl4,block=64,rescale=true", "none"}) {
       all.emplace_back(ranks, calls_of(quantizer, {GQSGD_SCHEDULE_DIRECT}),
                        std::vector<size_t>{5000, 1, 9001, 31});
     }
-    const size_t calls = 7 * calls_of("paper-gl8", {GQSGD_SCHEDULE_DIRECT}).size();
+    const size_t calls = 8 * calls_of("paper-gl8", {GQSGD_SCHEDULE_DIRECT}).size();
     EXPECT_EQ(run_on_own_devices(ranks, kOptions,
                                  [&](int rank, gqsgd_comm comm) {
                                    std::string found;
@@ -296,6 +296,44 @@ TEST(Graphs, ReplaysOfListOfOneTensor_SameBits) {
   Operation list = direct();
   list.in_list = true;
   expect_replays(list);
+}
+
+/** The calls of one step of a training: a list of codes and one of float32, in one graph. */
+TEST(Graphs, ListsOfCodesAndOfFloats_SameBits) {
+  constexpr int kRanks = 3;
+  constexpr uint64_t kReplays = 4;
+  Operation codes = direct("blocks-8"), floats = direct("none");
+  codes.counts = {1000, 0, 1900, 100};
+  floats.counts = std::vector<size_t>(100, 30);
+  const std::vector<Values> same = inputs_of(0, kRanks);
+  codes.step = 2 * kReplays;  // two calls before the first replay
+  const Values of_codes = simulate(codes, same), of_floats = simulate(floats, same);
+  EXPECT_EQ(run_on_own_devices(
+                kRanks, kOptions,
+                [&](int rank, gqsgd_comm comm) -> std::string {
+                  CountedCall first(codes, kCount), second(floats, kCount);
+                  const OwnStream stream;
+                  const auto make = [&] {
+                    return first.make(comm, stream) == GQSGD_OK &&
+                           second.make(comm, stream) == GQSGD_OK;
+                  };
+                  for (CountedCall* call : {&first, &second}) {
+                    call->give(same[static_cast<size_t>(rank)]);
+                  }
+                  if (!make() || !stream.synchronize()) return gqsgd_last_error();
+                  HostGraph graph;
+                  graph.begin_capture(stream.get());
+                  const std::string failure = make() ? "" : gqsgd_last_error();
+                  graph.end_capture(stream.get());
+                  if (!failure.empty()) return failure;
+                  std::this_thread::sleep_for(std::chrono::milliseconds(100 * rank));
+                  for (uint64_t k = 0; k < kReplays; ++k) graph.replay(stream.get());
+                  if (!stream.synchronize()) return "the stream does not get through";
+                  return difference(first.result(), of_codes) +
+                         difference(second.result(), of_floats) +
+                         expect("kernels", fused_kernels_enqueued(), 4);
+                }),
+            "");
 }
 
 }  // namespace

@@ -99,6 +99,10 @@ def test_the_readme_installs_where_it_then_looks(fresh_copy, tmp_path):
     for folder, name in zip(found.split(), names, strict=True):
         assert folder.startswith(str(home))
         assert f"{folder}/{name}" in plan.values()
+    from_the_build = environment | {"PKG_CONFIG_PATH": f"{fresh_copy}/B/meson-uninstalled"}
+    flags = output_of(["pkg-config", "--cflags", "gqsgd-uninstalled"], from_the_build, cwd=tmp_path)
+    output_of(["sh", "-c", f"echo '#include <gqsgd.h>' | cc {flags.strip()} -fsyntax-only -x c -"],
+              from_the_build, cwd=tmp_path)
 
 
 def test_examples_are_built_by_cmake(installed, tmp_path):

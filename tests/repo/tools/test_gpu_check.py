@@ -94,6 +94,14 @@ def test_processes_that_share_a_device_need_no_fused_kernels(library, tmp_path):
     assert "test process fused" not in [part.name for part in found]
 
 
+@pytest.mark.parametrize("devices, ranks", [(1, []), (2, [2]), (5, [4]), (8, [8]), (16, [8])])
+def test_ranks_with_a_device_each_are_measured_where_there_are_several(library, tmp_path, devices,
+                                                                       ranks):
+    found = library["parts"].all_parts(tmp_path, tmp_path, "90", False, devices)
+    assert [part.command[3:] for part in found if part.name == "bench fused devices"] == [
+        ["--fused", 1, "--devices", count, "--ranks", count] for count in ranks]
+
+
 def test_the_page_has_verdicts_targets_and_what_failed(library):
     page = library["report"].page(sample_report(library))
     assert "| test isa | failed | 2.0 | c |" in page

@@ -153,6 +153,7 @@ const Device& host_device() {
       &host_fused_stages(),
       [](int32_t, int32_t, bool* can) { return *can = true, Status(); },
       [](int32_t) { return true; },
+      [] { return Status(); },
   };
   return kDevice;
 }

@@ -81,6 +81,7 @@ class HostStages {
   /** The part of the one norm, as a pattern; those of blocks and tensors stay in memory. */
   uint32_t norm(const TensorNorms& norms, const GridBarrier& barrier, uint32_t call) const {
     uint32_t largest = 0;
+    if (!has_norm(args_.coding.levels)) return largest;
     each_part([&](const FusedTile& tile, uint32_t tensor) {
       NormArgs args = cuda::norm_args(args_);
       uint32_t here = 0;
@@ -221,14 +222,14 @@ void run_block(const FusedArgs& args, HostTeam& team) {
   const GridBarrier barrier(args);
   const Request request(args);
   const HostStages stages(args, request, team.number());
-  const bool has_blocks = args.coding.block > 0;
+  const bool has_one_norm = has_norm(args.coding.levels) && args.coding.block == 0;
   const TensorNorms norms(args);
   if (!begin(args, barrier, request, norms, team)) return;
   const uint32_t call = team.shared().barrier.call;
   uint32_t peak = 0;
   team.run([&] { peak = stages.norm(norms, barrier, call); });
-  if (has_blocks ? !barrier.wait_for_same(team, BarrierOf::norms, 0)
-                 : !barrier.wait(team, BarrierOf::norms, peak)) {
+  if (has_one_norm ? !barrier.wait(team, BarrierOf::norms, peak)
+                   : !barrier.wait_for_same(team, BarrierOf::norms, 0)) {
     return;
   }
   const uint32_t largest = team.shared().barrier.largest;

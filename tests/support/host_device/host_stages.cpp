@@ -100,9 +100,12 @@ StageError merge_all(const MergeNormsArgs* args, size_t count) {
   return enqueue_all<enqueue<&Stages::merge_norms, MergeNormsArgs>>(args, count, {});
 }
 
+std::atomic<uint32_t> segment_lists{0};
+
 /** As an argument of a kernel, of which the caller's copy is not read later. */
 StageError write_segments(const WriteSegmentsArgs& args) {
   if (const StageError error = check_stage(args.stream); failed(error)) return error;
+  ++segment_lists;
   const std::vector<SegmentPlace> all(args.segments, args.segments + args.count);
   stream_of(args.stream).run([all, out = args.out] { std::copy(all.begin(), all.end(), out); });
   return {};
@@ -217,6 +220,8 @@ constexpr AgreementStages kAgreement = {
 const Stages& host_stages() { return kStages; }
 const BatchStages& host_batch_stages() { return kBatches; }
 const AgreementStages& host_agreement_stages() { return kAgreement; }
+
+uint32_t segment_lists_enqueued() { return segment_lists; }
 
 void slow_down_stages(int time_ms) { stage_time_ms = time_ms; }
 

@@ -11,6 +11,9 @@ const Stages& host_stages();
 const BatchStages& host_batch_stages();
 const AgreementStages& host_agreement_stages();
 
+/** Lists of segments that were enqueued so far to be written, or captured. */
+uint32_t segment_lists_enqueued();
+
 }  // namespace gq::test
 
 #endif

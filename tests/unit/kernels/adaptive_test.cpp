@@ -13,6 +13,7 @@
 #include "kernels/codec/groups.h"
 #include "kernels/codec/linear.h"
 #include "tests/support/inputs.h"
+#include "tests/unit/kernels/support/guarded.h"
 #include "tests/unit/kernels/support/stage_calls.h"
 #include "tests/unit/kernels/support/vector_patterns.h"
 #include "tests/unit/kernels/support/vector_site.h"
@@ -92,8 +93,15 @@ void dequantize(const Group& group, const Range& part, const Words& words, const
   args.norms = {nullptr, norms.data()};
   args.dtype = GQSGD_FLOAT32;
   args.op = op;
-  args.values = all.data() + part.first_value;
+  Guarded<float> aligned(all, 0);
+  args.values = aligned.data() + part.first_value;
+  args.nontemporal = true;
   group.stages.dequantize(args);
+  args.values = all.data() + part.first_value;
+  args.nontemporal = false;
+  group.stages.dequantize(args);
+  EXPECT_TRUE(aligned.intact());
+  EXPECT_EQ(0, memcmp(aligned.data(), all.data(), all.size() * sizeof(float)));
 }
 
 Range range_of_group(const Groups& groups, uint64_t g) {
@@ -193,6 +201,7 @@ TEST_P(Adaptive, Planes_EveryWidth_BitsOfTheLanes) {
       const Group group = one_block(*GetParam(), width, value_count);
       const Codes norms{norm_of_steps(steps)};
       Floats values(value_count), decoded(value_count);
+      constexpr size_t kBehind = 40;  // words that no stage writes
       Words expected(group.word_count());
       for (size_t e = 0; e < value_count; ++e) {
         const uint32_t lane = static_cast<uint32_t>(mix(width * 1000 + e) % (2 * steps + 1));
@@ -201,7 +210,8 @@ TEST_P(Adaptive, Planes_EveryWidth_BitsOfTheLanes) {
           expected[4 * p + e / 32] |= (lane >> p & 1) << e % 32;
         }
       }
-      Words words(group.word_count(), 0xA5A5A5A5u);
+      expected.resize(group.word_count() + kBehind, 0xA5A5A5A5u);
+      Words words(group.word_count() + kBehind, 0xA5A5A5A5u);
       quantize(group, group.range, values, norms, words);
       EXPECT_EQ(words, expected) << width << " bits, " << value_count << " values";
       dequantize(group, group.range, words, norms, norms, GQSGD_MEAN, decoded);
@@ -265,6 +275,30 @@ TEST_P(Adaptive, Granules_AnyOrder_SameBits) {
       std::shuffle(parts.begin(), parts.end(), engine);
       EXPECT_TRUE(make_in_parts(group, all, parts) == whole)
           << value_count << " values, group " << g;
+    }
+  }
+}
+
+TEST_P(Adaptive, Sums_InPlaceOfAnOperand_SameBits) {
+  for (const uint8_t mean_half_bits : {uint8_t{5}, uint8_t{8}, uint8_t{14}}) {
+    const Groups groups = interleaved_groups(40000, mean_half_bits, 3);
+    const Floats all = uneven_values(40000, mean_half_bits);
+    Group group{*GetParam(), coding_of(adaptive_format(mean_half_bits), 3, 0),
+                range_of_group(groups, 0)};
+    Codes norms(group.block_count()), scales(group.block_count());
+    take_norms(group, group.range, all, norms);
+    std::vector<Words> operands(3, Words(group.word_count()));
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      group.site.rank = rank;
+      quantize(group, group.range, all, norms, operands[rank]);
+    }
+    Words sum(group.word_count());
+    add(group, group.range, operands, norms, sum, scales);
+    const std::vector<Words> others = operands;
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      operands = others;
+      add(group, group.range, operands, norms, operands[rank], scales);
+      EXPECT_EQ(operands[rank], sum) << int{mean_half_bits} << " half bits, operand " << rank;
     }
   }
 }

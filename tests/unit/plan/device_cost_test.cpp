@@ -39,6 +39,13 @@ Choice chosen(const CostQuestion& question, const CostConstants& constants = bui
   return choice;
 }
 
+/** Those of a communicator of the caller, with the library's own as well. */
+CostConstants lent_costs() {
+  CostConstants constants = built_in_costs();
+  constants.enqueue_nccl_ns = constants.enqueue_ns;
+  return constants;
+}
+
 /** The least of the lengths tried from which on codes are taken; floats are by native before, and
  *  codes by direct from there on. */
 uint64_t crossover(const char* quantizer, const CostConstants& constants = built_in_costs()) {
@@ -56,7 +63,8 @@ uint64_t crossover(const char* quantizer, const CostConstants& constants = built
 TEST(DeviceCost, ShortCalls_FloatsByNcclThenCodesByDirect) {
   for (const char* quantizer : {"paper-gl8", "paper-ge8", "paper-gl4", "blocks-8", "adaptive-4"}) {
     EXPECT_GT(crossover(quantizer), 100000u) << quantizer;
-    EXPECT_LT(crossover(quantizer), 5000000u) << quantizer;
+    EXPECT_LT(crossover(quantizer), 10000000u) << quantizer;
+    EXPECT_LT(crossover(quantizer, lent_costs()), 5000000u) << quantizer;
   }
   EXPECT_LT(crossover("paper-gl8"), crossover("blocks-8")) << "which enqueues more";
 }
@@ -69,7 +77,7 @@ TEST(DeviceCost, LongRiceCodes_ForSlowerLinksAlone) {
   EXPECT_EQ(chosen(question).sent_as, SentAs::float32);
   EXPECT_EQ(chosen(question, network).sent_as, SentAs::codes);
   EXPECT_EQ(chosen(question, built_in_costs(), false).schedule_id, GQSGD_SCHEDULE_DIRECT);
-  EXPECT_EQ(time_ns(question_of("rice-4", 1000)), 8 * built_in_costs().enqueue_ns);
+  EXPECT_EQ(time_ns(question_of("rice-4", 1000), lent_costs()), 8 * built_in_costs().enqueue_ns);
 }
 
 /** Eight ranks: quantizing, an eighth of the sums, and decoding; no links. */
@@ -95,16 +103,29 @@ TEST(DeviceCost, LongRotationsOnFasterLinks_FloatsByNccl) {
 TEST(DeviceCost, SlowerHosts_LaterCodes) {
   CostConstants slow = built_in_costs();
   slow.enqueue_ns *= 4;
+  slow.enqueue_nccl_ns *= 4;
   EXPECT_GT(crossover("paper-gl8", slow), 2 * crossover("paper-gl8"));
 }
 
 TEST(DeviceCost, ShortCall_TimeOfItsEnqueues) {
   CostConstants constants = built_in_costs();
-  EXPECT_EQ(time_ns(question_of("paper-gl8", 1000)), 9 * constants.enqueue_ns);
-  EXPECT_EQ(time_ns(question_of("blocks-8", 1000)), 12 * constants.enqueue_ns);
-  constants.enqueue_ns = 0;
+  const double kernel_ns = constants.enqueue_ns, nccl_ns = constants.enqueue_nccl_ns;
+  EXPECT_EQ(time_ns(question_of("paper-gl8", 1000)), 6 * kernel_ns + 3 * nccl_ns);
+  EXPECT_EQ(time_ns(question_of("blocks-8", 1000)), 7 * kernel_ns + 5 * nccl_ns);
+  constants.enqueue_ns = constants.enqueue_nccl_ns = 0;
   const double device_ns = 6 * constants.device_latency_ns + 3 * constants.device_message_ns;
   EXPECT_NEAR(time_ns(question_of("paper-gl8", 1000), constants), device_ns, 0.01 * device_ns);
+}
+
+/** Where the caller's communicator blocks the host creates no thread. */
+TEST(DeviceCost, LentCommunicator_FasterHostAndEarlierCodes) {
+  CostQuestion question = question_of("paper-gl8", 1000);
+  question.nccl_blocks = true;
+  EXPECT_EQ(time_ns(question), 9 * built_in_costs().enqueue_ns);
+  question.value_count = 3000000;
+  EXPECT_EQ(chosen(question).sent_as, SentAs::codes);
+  question.nccl_blocks = false;
+  EXPECT_EQ(chosen(question).sent_as, SentAs::float32);
 }
 
 /** Messages of other chunks travel beside the stages of one. */

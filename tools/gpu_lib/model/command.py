@@ -4,6 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
+from .fused import is_in_fused
 from .kernels import cases_of, codes_of, ptx_test
 from .page import page
 
@@ -23,6 +24,8 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     command, environment = ptx_test(options.build)
     cases = cases_of(command, environment)
+    if not any(map(is_in_fused, cases)):
+        raise SystemExit(f"{command[0]} counts no fused kernels: build it again")
     wanted = {run.kernel for case in cases for run in case.runs}
     text = page(cases, codes_of(environment["GQ_PTX"].split(":"), wanted), launches())
     if not options.check:
@@ -35,10 +38,13 @@ def main(arguments=None):
 
 
 def launches():
-    """What 8 ranks enqueue for a call of one chunk, for formats with one norm and with blocks."""
+    """(kernels and copies, operations of NCCL) that 8 ranks enqueue for a call of one chunk, for
+    formats with one norm, with blocks, and for float32 by NCCL's own sum."""
     found = {}
-    for name, form in (("paper", "paper-gl8"), ("blocks", "blocks-8")):
-        row = re.search(rf"^\| `{form}` \| 8 \| 1 \| 1 \|.*\| (\d+) \| \d+ \|$",
+    for name, form in (("paper", "`paper-gl8`"), ("blocks", "`blocks-8`"),
+                       ("floats", "`none`, native")):
+        row = re.search(rf"^\| {form} \| 8 \| 1 \| 1 \| (\d+) \| (\d+) \| (\d+) \|",
                         _LAUNCHES.read_text(), re.MULTILINE)
-        found[name] = int(row.group(1))
+        kernels, nccl, copies = map(int, row.groups())
+        found[name] = (kernels + copies, nccl)
     return found

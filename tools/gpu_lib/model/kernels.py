@@ -67,7 +67,7 @@ def ptx_test(build):
 
 def cases_of(command, environment):
     """In the order of gpu_perf."""
-    result = subprocess.run([command[0], "--counts"], check=True, capture_output=True, text=True,
+    result = subprocess.run([command[0], "--counts"], check=True, stdout=subprocess.PIPE, text=True,
                             env={**os.environ, **environment})
     found = {}
     for line in result.stdout.splitlines():

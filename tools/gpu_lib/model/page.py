@@ -2,14 +2,16 @@
 
 from functools import reduce
 from operator import add
+from typing import NamedTuple
 
+from .fused import Place, is_in_fused
+from .fused_page import fused_part
 from .predict import Device, predict, warps_at_once
+from .stage_calls import StageCalls
 
 _CALL_VALUES = 25 * 2**20 // 4
-_CALL_RANKS = (1, 2, 4, 8)
-# Of a whole call: its format, and the cases of its norm and of its stages.
-_CALLS = {"paper-gl8": "paper-gl8", "paper-ge8": "paper-gl8", "paper-gl4": "paper-gl8",
-          "blocks-8": "blocks-8", "rotated-8": "rotated-8", "rotated-4": "rotated-8"}
+_CALL_PLACES = (*(Place(ranks, 1) for ranks in (1, 2, 4, 8)), Place(8, 8))
+_CALLS = ("paper-gl8", "paper-ge8", "paper-gl4", "blocks-8", "rotated-8", "rotated-4")
 _TOP = """# What stages and calls will take on a GPU
 
 This page is for people who will run this library on a GPU first. It predicts what they will
@@ -53,16 +55,23 @@ _CALLS_TEXT = """
 takes kernels and links, or the host's time if that is longer. What NCCL takes to begin is left
 out. Ranks that share a device take turns on it.
 
-| format | ranks | where | kernels | links | host | call |
-|---|---|---|---|---|---|---|
+*host* and *call* are by a communicator of NCCL that blocks: one that you lend, or with the option
+`nccl_blocking=on`. Without it the library's own do not block, so that calls end in time when a rank
+is missing. Recent versions of NCCL then create a thread for each operation, and the host waits for
+it, an estimated {nccl:.0f} microseconds. *thread host* and *thread call* are the times with these.
+
+| format | ranks | where | kernels | links | host | call | thread host | thread call |
+|---|---|---|---|---|---|---|---|---|
 """
 
 _END = """
 Over NVLink the bytes of float32 by NCCL take {floats:.0f} microseconds, those of 16 bits
-{halves:.0f}. On eight GPUs of one machine {faster} predicted to be faster than 16 bits, before
-what NCCL takes to begin; formats whose kernels execute more instructions are for links that are
-slower.
+{halves:.0f}. On eight GPUs of one machine {faster} predicted to be faster than 16 bits by a
+communicator that blocks, {threads_faster} by one that does not, before what NCCL takes to begin;
+formats whose kernels execute more instructions are for links that are slower.
+"""
 
+_OMITTED = """
 ## What it leaves out
 
 The mix of pipes is that of a kernel's whole code and not of its hot path; bytes under way are the
@@ -71,26 +80,40 @@ in it: shares near 1 mean that memory decides, not that nothing else takes time.
 """
 
 
+class _Call(NamedTuple):
+    form: str
+    call: float  #: seconds, by a communicator that blocks
+    thread_call: float
+    text: str
+
+
 def page(cases, codes, launches, device=None):
     device = device or Device()
     found = {(case.stage, case.format): (case, reduce(add, [
         predict(device, codes[run.kernel], run) for run in case.runs])) for case in cases}
     text = _TOP.format(bandwidth=device.bandwidth / 1e12, latency=device.latency_s * 1e9,
                        processors=device.processors, clock=device.clock_hz / 1e9)
-    text += "".join(_stage_row(device, *entry, codes) for entry in found.values())
-    text += _CALLS_TEXT.format(link=device.link_bandwidth / 1e9, enqueue=device.enqueue_s * 1e6)
-    rows = list(_call_rows(device, found, launches))
-    text += "".join(row for _, _, row in rows)
+    text += "".join(_stage_row(device, *entry, codes) for entry in found.values()
+                    if not is_in_fused(entry[0]))
+    text += _CALLS_TEXT.format(link=device.link_bandwidth / 1e9, enqueue=device.enqueue_s * 1e6,
+                              nccl=device.enqueue_nccl_s * 1e6)
+    rows = list(_call_rows(StageCalls(device, found, launches)))
+    text += "".join(row.text for row in rows)
     floats = 2 * 7 / 8 * 4 * _CALL_VALUES / device.link_bandwidth
-    return text + _END.format(floats=floats * 1e6, halves=floats / 2 * 1e6,
-                              faster=_faster_than(floats / 2, rows))
+    text += _END.format(floats=floats * 1e6, halves=floats / 2 * 1e6,
+                        faster=_is_or_are(_faster_than(floats / 2, rows, "call")),
+                        threads_faster=" and ".join(
+                            _faster_than(floats / 2, rows, "thread_call")) or "none")
+    return text + fused_part(device, found, launches, cases, codes) + _OMITTED
 
 
-def _faster_than(seconds, rows):
-    names = [f"`{form}`" for form, call, row in rows if "8 devices" in row and call < seconds]
-    if not names:
-        return "no format is"
-    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
+def _faster_than(seconds, rows, call):
+    return [f"`{row.form}`" for row in rows
+            if "8 devices" in row.text and getattr(row, call) < seconds]
+
+
+def _is_or_are(names):
+    return f"{' and '.join(names) or 'no format'} {'is' if len(names) < 2 else 'are'}"
 
 
 def share_of(device, case, prediction):
@@ -108,25 +131,17 @@ def _stage_row(device, case, prediction, codes):
             f"| {code.bytes_under_way} | {' | '.join(ns)} | {share:.2f} | {target} |\n")
 
 
-def _call_rows(device, found, launches):
-    for form, norm in _CALLS.items():
-        seconds = {}
-        for stage, name in (("norm", norm), ("quantize", form), ("reduce_many n=8", form),
-                            ("dequantize", form)):
-            case, prediction = found[stage, name]
-            seconds[stage] = prediction.seconds / case.values * _CALL_VALUES
-        whole = seconds["norm"] + seconds["quantize"] + seconds["dequantize"]
-        for ranks in _CALL_RANKS:
-            kernels = ranks * whole + seconds["reduce_many n=8"] * (ranks + 1) / 9
-            yield _call_row(device, form, ranks, "one device", kernels, 0.0, launches)
-        bits = int(form[-1])
-        links = 2 * 7 / 8 * bits / 8 * _CALL_VALUES / device.link_bandwidth
-        kernels = whole + seconds["reduce_many n=8"] / 8
-        yield _call_row(device, form, 8, "8 devices", kernels, links, launches)
+def _call_rows(stages):
+    for form in _CALLS:
+        for place in _CALL_PLACES:
+            yield _call_row(stages, form, place)
 
 
-def _call_row(device, form, ranks, where, kernels, links, launches):
-    host = launches["paper" if form.startswith("paper") else "blocks"] * device.enqueue_s
-    call = max(kernels + links, host)
-    numbers = " | ".join(f"{1e6 * part:.0f}" for part in (kernels, links, host, call))
-    return form, call, f"| `{form}` | {ranks} | {where} | {numbers} |\n"
+def _call_row(stages, form, place):
+    kernels, links = stages.device_s(form, place, _CALL_VALUES)
+    host, thread_host = stages.host_s(form)
+    call, thread_call = max(kernels + links, host), max(kernels + links, thread_host)
+    numbers = " | ".join(f"{1e6 * part:.0f}"
+                         for part in (kernels, links, host, call, thread_host, thread_call))
+    where = f"{place.devices} devices" if place.over_links else "one device"
+    return _Call(form, call, thread_call, f"| `{form}` | {place.ranks} | {where} | {numbers} |\n")

@@ -19,7 +19,20 @@ class Device:
     registers: int = 65536
     shared_bytes: int = 228 * 1024
     link_bandwidth: float = 370e9  #: bytes a second over NVLink, each way
-    enqueue_s: float = 2.5e-6  #: of a host, for a launch, a copy or a call of NCCL
+    enqueue_s: float = 2.5e-6  #: of a host, for a launch, a copy or a call of NCCL that blocks
+    enqueue_nccl_s: float = 40e-6  #: for one that does not: NCCL creates a thread for it
+
+    # Of fused kernels, and of short calls beside them; estimates.
+    peer_latency_s: float = 1400e-9  #: of a load from a peer over NVLink: twice latency_s
+    cache_latency_s: float = 160e-9  #: of a load that L2 has, some 280 cycles
+    #: A flag's way to a peer and into its registers: NCCL's src/graph/tuning.cc has 0.47 and 0.52
+    #: microseconds for a step of protocol LL over NVLink.
+    peer_flag_s: float = 500e-9
+    #: Between two instructions of a warp: 4 if each needs the result of the last one, 1 if none
+    #: does; a thread has 16 values.
+    warp_issue_cycles: float = 2.0
+    message_s: float = 4e-6  #: an operation of NCCL, to begin: device_message_ns of built-in costs
+    host_barrier_s: float = 5e-6  #: until hosts have waited for each other: node_latency_ns there
 
 
 # Cycles of a processor for a warp's instruction, by pipe: 128 lanes of floats and 64 of integers
@@ -64,9 +77,13 @@ def predict(device, code, run):
     under_way = (device.processors * warps_at_once(device, code) * WARP *
                  max(1, code.bytes_under_way))
     made = run.ptx_instructions * code.growth
-    cycles = max([_ISSUE_CYCLES] + [code.pipes.get(pipe, 0) * cycles
-                                    for pipe, cycles in _PIPE_CYCLES.items()])
     return Prediction(
         memory_s=(run.load_bytes + run.store_bytes) / device.bandwidth,
         latency_s=run.load_bytes / under_way * device.latency_s,
-        issue_s=made * cycles / (device.processors * device.clock_hz))
+        issue_s=made * issue_cycles(code) / (device.processors * device.clock_hz))
+
+
+def issue_cycles(code):
+    """Of a processor, for each instruction of a warp."""
+    return max([_ISSUE_CYCLES] + [code.pipes.get(pipe, 0) * cycles
+                                  for pipe, cycles in _PIPE_CYCLES.items()])

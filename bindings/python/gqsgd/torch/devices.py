@@ -98,7 +98,7 @@ def require_no_capture() -> None:
     if cuda.is_capturing():
         raise gqsgd.Unsupported(
             "the stream is being captured, and there is no communicator yet, which a CUDA graph "
-            "cannot make; hint: a few steps outside of a capture first (docs/PYTORCH.md)"
+            "cannot make; hint: a few steps outside of a capture first (docs/PYTORCH_GPU.md)"
         )
 
 

@@ -52,6 +52,7 @@ def _check_saved(state: Mapping[str, Any]) -> None:
                 "write; hint: HookState.state_dict() makes one"
             )
 
+
 class HookState:
     """The state of `allreduce_hook` for one model: quantizers, communicator and random key.
 
@@ -87,7 +88,7 @@ class HookState:
     the CPU by a thread of the state, those on a GPU on a stream of the state.
 
     On a GPU a training step may be captured in a CUDA graph, after some outside of it; each replay
-    is the next step (docs/PYTORCH.md).
+    is the next step (docs/PYTORCH_GPU.md).
 
     `print(state.summary())` shows bytes sent beside those of float32, waiting time and schedule.
 

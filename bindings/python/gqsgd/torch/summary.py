@@ -74,7 +74,7 @@ def schedule_line(schedule: str, lane: Lane, has_costs: bool) -> str:
     """Which schedule calls have, as far as it is the same for all."""
     if schedule != "auto":
         return schedule
-    if has_costs and lane.on_host:
+    if has_costs and (lane.on_host or lane.comm.transport == "nccl" and lane.comm.costs):
         return "auto: with costs the fastest for each size; gqsgd.log_to_logging() shows which"
     return "auto: direct"
 

@@ -2,6 +2,8 @@
 // that banks of shared memory take; on aligned memory, counted where the kernels' PTX is executed.
 //   PROGRAM FILE      prints the table that FILE (docs/results/gpu-memory.md) must have
 //   PROGRAM --counts  a line for each kernel of a case, from which tools/gpu_model predicts times
+//   PROGRAM --fused-counts  those of fused kernels alone, which are the last of them
+//   PROGRAM --lines KERNEL  a line for each instruction that warps came to in kernels of this name
 //   Status 1: a budget is exceeded, or FILE has other numbers.
 #include <gqsgd_stages.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "bench/gpu/cases.h"
+#include "tests/gpu/ptx/checks/fused_counts.h"
 #include "tests/gpu/ptx/traffic.h"
 #include "tests/support/operation.h"
 
@@ -145,20 +148,42 @@ int run(const char* path) {
   return passed ? 0 : 1;
 }
 
-/** Stage, format, bytes of a value, target, values; then the kernel and what its warps did. */
-int print_counts() {
+/** Calls each(test, kernel, traffic) with the kernels of each case of gpu_perf. */
+template <typename Each>
+void count_kernels(Each each) {
   GpuBuffers buffers(kCountedValues, kSets);
   for (const GpuCase& test : bench::gpu_cases(buffers)) {
     if (test.stage == "copy") continue;
-    for (const auto& [kernel, traffic] : run_counted(test)) {
-      printf("%s\t%s\t%g\t%g\t%zu\t%s\t%llu\t%llu\t%llu\n", test.stage.c_str(),
-             test.format.c_str(), test.bytes_per_value, test.target, kCountedValues,
-             kernel.c_str(), static_cast<unsigned long long>(traffic.instructions),
-             static_cast<unsigned long long>(traffic.loads.sectors),
-             static_cast<unsigned long long>(traffic.stores.sectors));
-    }
+    for (const auto& [kernel, traffic] : run_counted(test)) each(test, kernel, traffic);
     fflush(stdout);
   }
+}
+
+/** Stage, format, bytes of a value, target, values; then the kernel and what its warps did. */
+int print_counts() {
+  count_kernels([](const GpuCase& test, const std::string& kernel, const Traffic& traffic) {
+    printf("%s\t%s\t%g\t%g\t%zu\t%s\t%llu\t%llu\t%llu\n", test.stage.c_str(),
+           test.format.c_str(), test.bytes_per_value, test.target, kCountedValues, kernel.c_str(),
+           static_cast<unsigned long long>(traffic.instructions()),
+           static_cast<unsigned long long>(traffic.loads.sectors),
+           static_cast<unsigned long long>(traffic.stores.sectors));
+  });
+  print_fused_counts();
+  return 0;
+}
+
+/** Where kernels whose names contain `name` spend their instructions: stage, format, how often a
+ *  warp came to an instruction, its line in the PTX, and the instruction. */
+int print_lines(const std::string& name) {
+  count_kernels([&](const GpuCase& test, const std::string& kernel, const Traffic& traffic) {
+    if (kernel.find(name) == std::string::npos) return;
+    for (size_t k = 0; k < traffic.made.size(); ++k) {
+      if (traffic.made[k] == 0) continue;
+      printf("%s\t%s\t%llu\t%u\t%s\n", test.stage.c_str(), test.format.c_str(),
+             static_cast<unsigned long long>(traffic.made[k]), traffic.kernel->code[k].line,
+             traffic.kernel->text[k].c_str());
+    }
+  });
   return 0;
 }
 
@@ -167,7 +192,14 @@ int print_counts() {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "--counts") return gq::test::print_counts();
+  if (argc == 2 && std::string(argv[1]) == "--fused-counts") {
+    gq::test::print_fused_counts();
+    return 0;
+  }
   if (argc == 2) return gq::test::run(argv[1]);
-  printf("usage: ptx_memory FILE | --counts\n");
+  if (argc > 2 && std::string(argv[argc - 2]) == "--lines") {  // behind Meson's FILE
+    return gq::test::print_lines(argv[argc - 1]);
+  }
+  printf("usage: ptx_memory FILE | --counts | --fused-counts | --lines KERNEL\n");
   return 1;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -44,6 +46,26 @@ const Kernel& kernel_of(const void* entry) {
   return kernel->second;
 }
 
+/** Kernels that cudaFuncGetAttributes has loaded. */
+struct Loaded {
+  std::mutex mutex;
+  std::set<const void*> entries;
+};
+Loaded& loaded() {
+  static auto* const all = new Loaded;
+  return *all;
+}
+
+/** Where GQ_PTX_LOADED is set launches of other kernels end the process: on a device one would wait
+ *  for the kernels that run there. */
+void check_loaded(const void* entry) {
+  static const bool checks = getenv("GQ_PTX_LOADED") != nullptr;
+  if (!checks) return;
+  const std::lock_guard<std::mutex> lock(loaded().mutex);
+  if (loaded().entries.count(entry) > 0) return;
+  end_with((names()[entry] + " is launched, and was not loaded before").c_str());
+}
+
 }  // namespace
 }  // namespace gq::ptx
 
@@ -56,6 +78,7 @@ cudaError_t cudaLaunchKernel(const void* entry, dim3 blocks, dim3 threads, void*
   const gq::ptx::Kernel& kernel = gq::ptx::kernel_of(entry);
   const bool flat = blocks.y * blocks.z * threads.y * threads.z == 1;
   if (!flat || shared_bytes != 0) return noted(cudaErrorInvalidConfiguration);
+  gq::ptx::check_loaded(entry);
   gq::test::enqueue_counts().kernels += 1;
   return gq::ptx::enqueue(
       stream, [&kernel, blocks, threads, packed = gq::ptx::packed_parameters(kernel, arguments)] {
@@ -68,6 +91,9 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* en
   *attributes = {};
   attributes->sharedSizeBytes = kernel.shared_bytes;
   attributes->maxThreadsPerBlock = static_cast<int>(kernel.threads_max);
+  if (getenv("GQ_PTX_FORGETS_LOADS") != nullptr) return cudaSuccess;
+  const std::lock_guard<std::mutex> lock(gq::ptx::loaded().mutex);
+  gq::ptx::loaded().entries.insert(entry);
   return cudaSuccess;
 }
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* count, const void* entry, int,

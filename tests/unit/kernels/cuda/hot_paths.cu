@@ -39,9 +39,9 @@ template <typename Levels>
 __global__ void __launch_bounds__(kBlockThreads, 3)
     hot_quantize(Quantize<Levels> stage, uint32_t end) {
   stage.value_count = stage.code_count = kNoEnd;
-  stage.encoder.nearest = false;
+  stage.encoder.rounder.nearest = false;
   stage.encoder.target.vectors = true;
-  stage.encoder.thresholds.strata.count = 1;
+  stage.encoder.rounder.thresholds.strata.count = 1;
   stage.source.dtype = GQSGD_FLOAT32;
   stage.source.vectors = true;
   __builtin_assume(stage.norms.one != nullptr);

@@ -1,10 +1,12 @@
-// A buffer between canaries, at any element offset from an aligned address.
+// A buffer between canaries, at any element offset from the begin of a cache line.
 #ifndef GQ_TESTS_UNIT_KERNELS_SUPPORT_GUARDED_H
 #define GQ_TESTS_UNIT_KERNELS_SUPPORT_GUARDED_H
 
 #include <string.h>
 
 #include <vector>
+
+#include "bench/line_allocator.h"
 
 namespace gq::test {
 
@@ -35,10 +37,10 @@ class Guarded {
   }
 
  private:
-  static constexpr size_t kCanaries = 64;
+  static constexpr size_t kCanaries = 64;  // whole lines
   size_t count_;
   size_t begin_;
-  std::vector<Element> memory_;
+  bench::LineVector<Element> memory_;
 };
 
 }  // namespace gq::test

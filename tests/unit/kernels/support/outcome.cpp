@@ -212,11 +212,13 @@ void Outcome::dequantize(const Coding& coding, int32_t dtype, int32_t op, const 
                          float scale) {
   Guarded<uint32_t> words(codes(down_of(coding), 8, place.value_count), place.offset);
   const size_t width = dtype_size_bytes(dtype);
-  Guarded<uint8_t> values(place.value_count * width, place.offset * width);
   NormBuffer scales(coding, place, scale);
-  stages_.dequantize({coding, kSite, range_of(place), words.data(), scales.view(), dtype, op,
-                      values.data(), nullptr});
-  keep(values);
+  for (const bool nontemporal : {false, true}) {
+    Guarded<uint8_t> values(place.value_count * width, place.offset * width);
+    stages_.dequantize({coding, kSite, range_of(place), words.data(), scales.view(), dtype, op,
+                        values.data(), nullptr, {}, {}, nontemporal});
+    keep(values);
+  }
 }
 
 void expect_equal_codecs(const Coding& coding, const Place& place,

@@ -47,6 +47,7 @@ class Outcome {
   /** Sums of means that have scales of their own, behind their words. */
   void scaled_means(const Coding& coding, const Place& place,
                     const std::vector<uint32_t>& weights);
+  /** Twice, as quantize. */
   void dequantize(const Coding& coding, int32_t dtype, int32_t op, const Place& place, float scale);
 
  private:

@@ -1,10 +1,11 @@
-// How many blocks of a kernel a device runs at once.
-#ifndef GQ_KERNELS_CUDA_LAUNCH_OCCUPANCY_CUH
-#define GQ_KERNELS_CUDA_LAUNCH_OCCUPANCY_CUH
+// The kernels that this library launches, and how many blocks of each a device runs at once.
+#ifndef GQ_KERNELS_CUDA_LAUNCH_KERNELS_CUH
+#define GQ_KERNELS_CUDA_LAUNCH_KERNELS_CUH
 
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <utility>
 
 #include "kernels/stage_error.h"
 
@@ -16,6 +17,22 @@ inline StageError checked(cudaError_t error, const char* what) {
   (void)cudaGetLastError();
   return {what, static_cast<int32_t>(error), cudaGetErrorName(error), cudaGetErrorString(error)};
 }
+
+struct ListedKernel;
+inline constinit const ListedKernel* last_listed_kernel = nullptr;
+
+/** Lists itself when it is made, so that it can be loaded before a group's first call. */
+struct ListedKernel {
+  const void* entry;  ///< CUDA's name of the kernel on the host
+  const ListedKernel* next;
+
+  explicit ListedKernel(const void* entry)
+      : entry(entry), next(std::exchange(last_listed_kernel, this)) {}
+};
+
+/** Made when the library is loaded, for each kernel that code names here: a launch does. */
+template <auto kKernel>
+inline const ListedKernel listed_kernel(reinterpret_cast<const void*>(kKernel));
 
 /** CUDA is asked once for each kernel and device: launches need not ask again. */
 template <auto kKernel>
