@@ -35,6 +35,11 @@ class Device:
     host_barrier_s: float = 5e-6  #: until hosts have waited for each other: node_latency_ns there
 
 
+#: The same processors with faster memory, at the clock that such a device keeps under load: a copy
+#: by PyTorch moved 4.3 TB/s. Written before this library first ran on one.
+H200 = Device(bandwidth=4.3e12, clock_hz=1.98e9)
+
+
 # Cycles of a processor for a warp's instruction, by pipe: 128 lanes of floats and 64 of integers
 # work at a time, 16 of conversions, and 4 warps issue.
 _PIPE_CYCLES = {"alu": 1 / 2, "fma": 1 / 4, "slow": 2, "memory": 1}
