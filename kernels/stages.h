@@ -164,13 +164,13 @@ struct ReduceManyArgs {
 };
 
 /** Whether values may be written, on a device: a word that is kGateUndecided or kGateClosed before
- *  the first stage with this gate, which makes of the former kGateClosed if *broken, a word of host
- *  memory, is not 0, else kGateOpen. Null: they may. */
+ *  the first stage with this gate, which makes of the former kGateDeciding while it looks, then
+ *  kGateClosed if *broken, a word of host memory, is not 0, else kGateOpen. Null: they may. */
 struct Gate {
   uint32_t* word = nullptr;
   const uint32_t* broken = nullptr;
 };
-inline constexpr uint32_t kGateUndecided = 0, kGateClosed = 1, kGateOpen = 2;
+inline constexpr uint32_t kGateUndecided = 0, kGateClosed = 1, kGateOpen = 2, kGateDeciding = 3;
 
 /** Whether the results of a call find no room in the caches of most processors, or in what a core
  *  has of them, so that only memory has them when they are read. */

@@ -44,8 +44,10 @@ struct BlockNormTarget {
 
 /** Sixteen values per thread, for long blocks and rotations; an iteration is many blocks, or one.
  */
+template <Dtypes kDtypes = Dtypes::any>
 struct BlockNorms : ValueStage {
-  ValueSource source;
+  static constexpr uint32_t kBlocksAtOnce = blocks_of(kDtypes, 4);
+  ValueSource<kDtypes> source;
   BlockIterations blocks;
   BlockNormTarget target;
 
@@ -80,14 +82,14 @@ struct BlockNorms : ValueStage {
   }
 };
 
-template <typename Rotate>
-__global__ void __launch_bounds__(kBlockThreads, 2)  // 80 registers are a few too few
-    block_norms_kernel(const __grid_constant__ Pieces<BlockNorms> pieces,
+template <typename Stage, typename Rotate>
+__global__ void __launch_bounds__(kBlockThreads, Stage::kBlocksAtOnce)
+    block_norms_kernel(const __grid_constant__ Pieces<Stage> pieces,
                        const __grid_constant__ KeyedStream signs) {
   __shared__ typename Rotate::Shared rotated;
   __shared__ BlockIterations::Shared shared;
   Rotate rotation(rotated, signs);
-  for_each_piece(pieces, [&](const BlockNorms& stage, const Iterations& iterations) {
+  for_each_piece(pieces, [&](const Stage& stage, const Iterations& iterations) {
     for (uint32_t k = iterations.first; k < iterations.end; k += gridDim.x) {
       const uint64_t number = uint64_t{k} * stage.blocks.part_count;
       const auto load = [&](uint32_t part, float (&value)[kThreadValues]) {

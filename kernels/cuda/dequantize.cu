@@ -9,7 +9,10 @@ using Calls = StageCalls<DequantizeArgs>;
 
 template <typename Decoder>
 StageError run(const Launcher& launcher, const Calls& calls, const Decoder& decoder) {
-  return run_value_stage<true>(launcher, calls, Dequantize<Decoder>(calls.first(), decoder));
+  return with_dtypes(calls.first().dtype, [&]<Dtypes kDtypes>() {
+    return run_value_stage<true>(launcher, calls,
+                                 Dequantize<Decoder, kDtypes>(calls.first(), decoder));
+  });
 }
 
 template <uint32_t kBits>
@@ -31,7 +34,9 @@ StageError dequantize(const DequantizeArgs* args, size_t count, const BatchTable
   const Coding& coding = args->coding;
   if (count == 1 && args->range.value_count == 0) return {};  // Then pointers may be null.
   if (coding.levels == Levels::none) {
-    return run_value_stage<true>(launcher, calls, DequantizeNone(*args));
+    return with_dtypes(args->dtype, [&]<Dtypes kDtypes>() {
+      return run_value_stage<true>(launcher, calls, DequantizeNone<kDtypes>(*args));
+    });
   }
   const bool byte_codes = coding.bits_down == 8;
   if (coding.levels == Levels::linear) {

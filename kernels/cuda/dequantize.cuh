@@ -6,14 +6,14 @@
 
 namespace gq::cuda {
 
-template <typename Decoder>
+template <typename Decoder, Dtypes kDtypes = Dtypes::any>
 struct Dequantize : ValueStage {
-  static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
+  static constexpr uint32_t kBlocksAtOnce = blocks_of(kDtypes, 4);
   static constexpr uint32_t kBits = Decoder::kBits;
   Decoder decoder;
   WordBuffer<const uint32_t> words;
   NormSource scales;
-  ValueTarget target;
+  ValueTarget<kDtypes> target;
 
   Dequantize(const DequantizeArgs& args, const Decoder& decoder)
       : ValueStage(args.range, args.coding.rotated),
@@ -58,12 +58,13 @@ struct Dequantize : ValueStage {
 };
 
 /** Sums of float32, or their mean. */
+template <Dtypes kDtypes = Dtypes::any>
 struct DequantizeNone : ValueStage {
   static constexpr bool kMayRotate = false;
-  static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
+  static constexpr uint32_t kBlocksAtOnce = blocks_of(kDtypes, 4);
   PatternBuffer words;
   float divisor;
-  ValueTarget target;
+  ValueTarget<kDtypes> target;
 
   explicit DequantizeNone(const DequantizeArgs& args)
       : ValueStage(args.range, false),

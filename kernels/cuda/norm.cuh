@@ -85,10 +85,11 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
 }
 
 struct LargestRotated : ValueStage {
+  static constexpr uint32_t kBlocksAtOnce = 2;
   struct Own {
     uint32_t largest, iterations;
   };
-  ValueSource source;
+  ValueSource<> source;
   LargestResult result;
 
   explicit LargestRotated(const NormArgs& args)
@@ -117,7 +118,7 @@ struct LargestRotated : ValueStage {
  *  an iteration is a group of the call, which begins where the range may not. */
 struct GroupSums : ValueStage {
   static constexpr uint32_t kThreads = kNormLanes / kThreadValues;
-  ValueSource source;
+  ValueSource<> source;
   double* group_sums;
 
   explicit GroupSums(const NormArgs& args)
@@ -184,12 +185,22 @@ __global__ void __launch_bounds__(GroupSums::kThreads, 8)
   }
 }
 
-/** Adds the groups in order; a float is the norm of a group of one rank, for which p adds nothing.
- */
+/** One thread adds the groups in order, which all threads of its block load; a float is the norm of
+ *  a group of one rank, for which p adds nothing. */
 template <NormOrder kOrder, typename Out>
-__global__ void total_kernel(const double* group_sums, uint64_t group_count, Out* out) {
+__global__ void __launch_bounds__(kBlockThreads)
+    total_kernel(const double* group_sums, uint64_t group_count, Out* out) {
+  __shared__ double loaded[kBlockThreads];
   double total = 0;
-  for (uint64_t group = 0; group < group_count; ++group) total += group_sums[group];
+  for (uint64_t first = 0; first < group_count; first += kBlockThreads) {
+    const uint64_t group = first + threadIdx.x;
+    __syncthreads();  // the last ones may still be read
+    loaded[threadIdx.x] = group < group_count ? group_sums[group] : 0;
+    __syncthreads();
+    if (threadIdx.x != 0) continue;
+    for (uint32_t k = 0; k < kBlockThreads; ++k) total += loaded[k];  // zeros change no sum
+  }
+  if (threadIdx.x != 0) return;
   if constexpr (sizeof(Out) == sizeof(float)) {
     GlobalNorm norm(kOrder, NormOrder::inf);
     norm.merge(norm_words(double_bits(total)));
@@ -207,7 +218,7 @@ StageError norm_sums(const Launcher& launcher, const NormCalls& calls) {
     const GroupSums stage(args);
     const uint32_t groups = stage.group_count();
     const auto total = [&]<typename Out>(Out* out) {
-      launcher.launch<total_kernel<kOrder, Out>>(1, 1, stage.group_sums, groups, out);
+      launcher.launch<total_kernel<kOrder, Out>>(1, kBlockThreads, stage.group_sums, groups, out);
     };
     launcher.run<group_sums_kernel<kOrder>>(groups, stage,
                                             shared_stream(args.random, Draw::signs));
@@ -233,12 +244,15 @@ inline void clear_results(const Launcher& launcher, const NormCalls& calls) {
 inline StageError block_norms(const Launcher& launcher, const NormCalls& calls) {
   const NormArgs& args = calls.first();
   const KeyedStream signs = shared_stream(args.random, Draw::signs);
-  if (args.rotated) {
-    using Rotate = Rotation<false, kBlockThreads>;
-    return calls.run<block_norms_kernel<Rotate>>(launcher, BlockNorms(args), signs);
-  }
-  if (args.block > WarpNorms<double>::kBlockMax) {
-    return calls.run<block_norms_kernel<NoRotation>>(launcher, BlockNorms(args), signs);
+  if (args.rotated || args.block > WarpNorms<double>::kBlockMax) {
+    return with_dtypes(args.dtype, [&]<Dtypes kDtypes>() {
+      using Stage = BlockNorms<kDtypes>;
+      using Rotate = Rotation<false, kBlockThreads>;
+      const Stage stage(args);
+      return args.rotated
+                 ? calls.run<block_norms_kernel<Stage, Rotate>>(launcher, stage, signs)
+                 : calls.run<block_norms_kernel<Stage, NoRotation>>(launcher, stage, signs);
+    });
   }
   return with_element(args.dtype, [&]<typename Element>(Element) {
     return calls.run<warp_norms_kernel<Element>>(launcher, WarpNorms<Element>(args));

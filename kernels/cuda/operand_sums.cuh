@@ -141,42 +141,61 @@ struct AddDefaults {
   Operands operands;
 };
 
-/** Sums of linear codes. Lanes, each code + s, are added 16 bits apart, which hold 256 ranks; the
- *  offsets of all ranks are taken off at once. */
+/** Sums of linear codes. Lanes, each code + s, are added twice their width apart, which holds as
+ *  many ranks as kRanksAtOnce; the offsets of all ranks are taken off at once. */
 template <uint32_t kCodeBits>
 struct AddLinear : AddDefaults {
   static constexpr uint32_t kBits = kCodeBits;
   static constexpr uint32_t kWords = kThreadWords<kBits>;
-  static constexpr uint32_t kNarrowRanks = 256;
-  static constexpr uint32_t kParts = 16 / kBits;  ///< of a word: each has 2 lanes, 16 bits apart
-  static constexpr uint32_t kLanes = ((1u << kBits) - 1) * 0x10001u;
+  static constexpr uint32_t kRanksAtOnce = 1u << kBits;
+  static constexpr uint32_t kLanes = kBits == 8 ? 0x00ff00ffu : 0x0f0f0f0fu;
+  /** Of each word its even lanes and its odd ones. */
+  using Sums = uint32_t[kWords][2];
   uint32_t steps;
 
   GQ_DEVICE void add(const OperandList& list, const Place& place,
                      float (&value)[kThreadValues]) const {
-    const int32_t offset = static_cast<int32_t>(operands.count * steps);
-    int32_t total[kThreadValues];
-    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -offset;
-    for (uint32_t first = 0; first < operands.count; first += kNarrowRanks) {
-      // Lane e of a word is in part e mod kParts, in its lower half or its upper one.
-      uint32_t sum[kWords][kParts] = {};
-      const auto add_one = [&](const uint32_t (&word)[kWords], uint32_t) {
-        GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) {
-          GQ_UNROLL for (uint32_t k = 0; k < kParts; ++k) {
-            sum[w][k] += (word[w] >> (kBits * k)) & kLanes;
-          }
-        }
-      };
-      operands.each<kBits>(list, first, min(first + kNarrowRanks, operands.count), place, add_one);
+    const uint32_t offset = operands.count * steps;
+    if (operands.count <= kRanksAtOnce) {
+      Sums sum = {};
+      add_lanes(list, 0, operands.count, place, sum);
+      // A number in the last bits of a float's pattern costs no conversion.
+      const float middle = 0x1p23f + static_cast<float>(offset);
       GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
-        const uint32_t in_word = e % codes_per_word(kBits);
-        const uint32_t pair = sum[e / codes_per_word(kBits)][in_word % kParts];
-        total[e] += static_cast<int32_t>(in_word < kParts ? pair & 0xffffu : pair >> 16);
+        value[e] = float_from_bits(sum_at(sum, e, float_bits(0x1p23f))) - middle;
+      }
+      return;
+    }
+    int32_t total[kThreadValues];
+    GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) total[e] = -static_cast<int32_t>(offset);
+    for (uint32_t first = 0; first < operands.count; first += kRanksAtOnce) {
+      Sums sum = {};
+      add_lanes(list, first, min(first + kRanksAtOnce, operands.count), place, sum);
+      GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
+        total[e] += static_cast<int32_t>(sum_at(sum, e, 0));
       }
     }
     GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) {
       value[e] = static_cast<float>(total[e]);
     }
+  }
+
+ private:
+  GQ_DEVICE void add_lanes(const OperandList& list, uint32_t begin, uint32_t end,
+                           const Place& place, Sums& sum) const {
+    operands.each<kBits>(list, begin, end, place, [&](const uint32_t (&word)[kWords], uint32_t) {
+      GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) {
+        sum[w][0] += word[w] & kLanes;
+        sum[w][1] += word[w] >> kBits & kLanes;
+      }
+    });
+  }
+
+  /** The sum of value e in the last bits of `pattern`, whose others it has. */
+  GQ_DEVICE static uint32_t sum_at(const Sums& sum, uint32_t e, uint32_t pattern) {
+    const uint32_t in_word = e % codes_per_word(kBits), n = in_word / 2;
+    const uint32_t choice = kBits == 8 ? 0x7600 | (2 * n + 1) << 4 | 2 * n : 0x7650 | n;
+    return byte_permute(sum[e / codes_per_word(kBits)][in_word % 2], pattern, choice);
   }
 };
 

@@ -6,15 +6,15 @@
 
 namespace gq::cuda {
 
-template <typename Levels>
+template <typename Levels, Dtypes kDtypes = Dtypes::any>
 struct Quantize : ValueStage {
-  static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
+  static constexpr uint32_t kBlocksAtOnce = blocks_of(kDtypes, 3);
   struct Own {
     Scale scale;
     typename Encoder<Levels>::Thread encoder;
   };
 
-  ValueSource source;
+  ValueSource<kDtypes> source;
   NormSource norms;
   Encoder<Levels> encoder;
 
@@ -45,9 +45,10 @@ struct Quantize : ValueStage {
 };
 
 /** Without levels a code is the value's own pattern. */
+template <Dtypes kDtypes = Dtypes::any>
 struct QuantizeNone : ValueStage {
   static constexpr bool kMayRotate = false;
-  ValueSource source;
+  ValueSource<kDtypes> source;
   PatternBuffer target;
 
   explicit QuantizeNone(const QuantizeArgs& args)

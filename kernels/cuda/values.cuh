@@ -33,14 +33,36 @@ GQ_DEVICE void keep_largest_of(const float (&value)[kThreadValues], uint32_t& la
   GQ_UNROLL for (uint32_t e = 0; e < kThreadValues; ++e) keep_largest(value[e], largest);
 }
 
+/** The element types that a kernel is made for. One for all needs some twice as many registers as
+ *  one for float32, so that a processor has half as many warps at once to hide the latency of its
+ *  loads (docs/results/gpu-h200.md). */
+enum class Dtypes { any, float32, narrow, float64 };
+
+/** Blocks that a processor has at once of a kernel which has `most` of them for float32. */
+constexpr uint32_t blocks_of(Dtypes dtypes, uint32_t most) {
+  return dtypes == Dtypes::float32 ? most : dtypes == Dtypes::narrow ? 3 : 2;
+}
+
+/** Calls `run` with the types that a kernel of a call's values is made for. */
+template <typename Run>
+auto with_dtypes(int32_t dtype, Run run) {
+  if (dtype == GQSGD_FLOAT32) return run.template operator()<Dtypes::float32>();
+  if (dtype == GQSGD_FLOAT64) return run.template operator()<Dtypes::float64>();
+  return run.template operator()<Dtypes::narrow>();
+}
+
 /** Calls `run` with an element of the dtype. */
 #pragma nv_exec_check_disable
-template <typename Run>
+template <Dtypes kDtypes = Dtypes::any, typename Run>
 GQ_HD auto with_element(int32_t dtype, Run run) {
-  if (dtype == GQSGD_FLOAT32) return run(float{});
-  if (dtype == GQSGD_BFLOAT16) return run(Bfloat{});
+  if constexpr (kDtypes == Dtypes::float32) return run(float{});
+  if constexpr (kDtypes == Dtypes::float64) return run(double{});
+  if constexpr (kDtypes == Dtypes::any) {
+    if (dtype == GQSGD_FLOAT32) return run(float{});
+    if (dtype == GQSGD_FLOAT64) return run(double{});
+  }
   if (dtype == GQSGD_FLOAT16) return run(Half{});
-  return run(double{});
+  return run(Bfloat{});
 }
 
 /** A thread's elements, in memory or as vectors. */
@@ -87,6 +109,7 @@ GQ_DEVICE void store_elements(Element* to, bool aligned, const Place& place, Mak
   }
 }
 
+template <Dtypes kDtypes = Dtypes::any>
 struct ValueSource {
   const void* values;
   int32_t dtype;
@@ -108,7 +131,7 @@ struct ValueSource {
 
   template <uint32_t kThreads = kBlockThreads>
   GQ_DEVICE void load(const Place& place, float (&value)[kThreadValues]) const {
-    with_element(dtype, [&]<typename Element>(Element) {
+    with_element<kDtypes>(dtype, [&]<typename Element>(Element) {
       load_elements<kThreads>(static_cast<const Element*>(values), vectors, place, value);
     });
   }
@@ -155,6 +178,7 @@ GQ_DEVICE Element rounded_to(float value, uint32_t bits) {
 }
 
 /** A caller's output, and how values are rounded where it is narrower than they are. */
+template <Dtypes kDtypes = Dtypes::any>
 struct ValueTarget {
   void* values;
   int32_t dtype;
@@ -183,20 +207,19 @@ struct ValueTarget {
   GQ_DEVICE void store(uint64_t first_value, const Place& place,
                        const float (&value)[kThreadValues]) const {
     uint32_t bits[kThreadValues] = {};
-    if (dtype == GQSGD_FLOAT32) return store_as<float, true>(place, value, bits);
-    if (dtype == GQSGD_FLOAT64) return store_as<double, true>(place, value, bits);
-    if (nearest) return store_narrow<true>(place, value, bits);
-    fill_bits(stream, first_value + place.offset, bits);
-    store_narrow<false>(place, value, bits);
+    with_element<kDtypes>(dtype, [&]<typename Element>(Element) {
+      if constexpr (sizeof(Element) >= sizeof(float)) {
+        store_as<Element, true>(place, value, bits);
+      } else if (nearest) {
+        store_as<Element, true>(place, value, bits);
+      } else {
+        fill_bits(stream, first_value + place.offset, bits);
+        store_as<Element, false>(place, value, bits);
+      }
+    });
   }
 
  private:
-  template <bool kNearest>
-  GQ_DEVICE void store_narrow(const Place& place, const float (&value)[kThreadValues],
-                              const uint32_t (&bits)[kThreadValues]) const {
-    if (dtype == GQSGD_FLOAT16) return store_as<Half, kNearest>(place, value, bits);
-    store_as<Bfloat, kNearest>(place, value, bits);
-  }
   template <typename Element, bool kNearest>
   GQ_DEVICE void store_as(const Place& place, const float (&value)[kThreadValues],
                           const uint32_t (&bits)[kThreadValues]) const {

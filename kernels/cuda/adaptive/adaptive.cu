@@ -22,10 +22,14 @@ struct WriteWidths : GroupStage {
 };
 
 StageError norm_of_groups(const NormArgs* args, size_t count, const BatchTable& table) {
-  return run_groups<GroupNorms>(args, count, table);
+  return with_dtypes(args->dtype, [&]<Dtypes kDtypes>() {
+    return run_groups<GroupNorms<kDtypes>>(args, count, table);
+  });
 }
 StageError quantize_groups(const QuantizeArgs* args, size_t count, const BatchTable& table) {
-  return run_groups<QuantizeGroups>(args, count, table);
+  return with_dtypes(args->dtype, [&]<Dtypes kDtypes>() {
+    return run_groups<QuantizeGroups<kDtypes>>(args, count, table);
+  });
 }
 StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTable& table) {
   if (args->operand_scales_bytes != 0) {
@@ -37,7 +41,9 @@ StageError reduce_groups(const ReduceManyArgs* args, size_t count, const BatchTa
   return run_groups<ReduceGroups<AddCodes>>(args, count, table);
 }
 StageError dequantize_groups(const DequantizeArgs* args, size_t count, const BatchTable& table) {
-  return run_groups<DequantizeGroups>(args, count, table, args->gate);
+  return with_dtypes(args->dtype, [&]<Dtypes kDtypes>() {
+    return run_groups<DequantizeGroups<kDtypes>>(args, count, table, args->gate);
+  });
 }
 
 StageError write_widths(const WriteWidthsArgs& args) {

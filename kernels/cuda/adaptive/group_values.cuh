@@ -8,10 +8,11 @@
 namespace gq::cuda {
 
 /** Norms of blocks, in the order of groups. */
+template <Dtypes kDtypes>
 struct GroupNorms : GroupStage {
-  static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few
+  static constexpr uint32_t kBlocksAtOnce = blocks_of(kDtypes, 4);
   struct Shared {};
-  ValueSource source;
+  ValueSource<kDtypes> source;
 
   explicit GroupNorms(const NormArgs& args)
       : GroupStage(*args.range.grouped, 0, {}), source(args) {}
@@ -32,10 +33,11 @@ struct GroupNorms : GroupStage {
   }
 };
 
+template <Dtypes kDtypes>
 struct QuantizeGroups : GroupStage {
-  static constexpr uint32_t kBlocksAtOnce = 2;  // 80 registers are a few too few on some devices
+  static constexpr uint32_t kBlocksAtOnce = kDtypes == Dtypes::float32 ? 3 : 2;
   using Shared = EncodedUnit;
-  ValueSource source;
+  ValueSource<kDtypes> source;
   Rounder rounder;
 
   explicit QuantizeGroups(const QuantizeArgs& args)
@@ -60,10 +62,11 @@ struct QuantizeGroups : GroupStage {
   }
 };
 
+template <Dtypes kDtypes>
 struct DequantizeGroups : GroupStage {
-  static constexpr uint32_t kBlocksAtOnce = 2;
+  static constexpr uint32_t kBlocksAtOnce = kDtypes == Dtypes::float32 ? 3 : 2;
   using Shared = GroupWidths::Shared;
-  ValueTarget target;
+  ValueTarget<kDtypes> target;
   KeyedStream thresholds;  ///< that subtractive codes were made with
   bool subtractive;
   uint32_t multiplier;

@@ -299,7 +299,7 @@ struct FusedOneNorm : FusedCodes<Levels, Sum, Decoder> {
 /** With a norm for each block of values: ranks read each other's. */
 template <typename Levels, typename Sum, typename Decoder>
 struct FusedBlocks : FusedCodes<Levels, Sum, Decoder> {
-  BlockNorms norms;
+  BlockNorms<> norms;
 
   FusedBlocks(const FusedArgs& args, const Levels& up, const Sum& sum, const Decoder& decoder)
       : FusedCodes<Levels, Sum, Decoder>(args, up, sum, decoder),
@@ -344,10 +344,10 @@ struct FusedBlocks : FusedCodes<Levels, Sum, Decoder> {
 
 /** Float32, whose sums take the place of a rank's own values. Peers may read sums of the last call
  *  there until their kernels of this one have begun. */
-struct FusedFloats : FusedStages<QuantizeNone, ReduceManyNone, DequantizeNone> {
+struct FusedFloats : FusedStages<QuantizeNone<>, ReduceManyNone, DequantizeNone<>> {
   explicit FusedFloats(const FusedArgs& args)
-      : FusedStages(args, QuantizeNone(quantize_args(args)), ReduceManyNone(FusedSums(args).args),
-                    DequantizeNone(dequantize_args(args))) {}
+      : FusedStages(args, QuantizeNone<>(quantize_args(args)), ReduceManyNone(FusedSums(args).args),
+                    DequantizeNone<>(dequantize_args(args))) {}
 
   GQ_DEVICE void run(DeviceTeam& team) const {
     if (!begin(team) || !barrier.wait_for_same(team, BarrierOf::norms, 0)) return;

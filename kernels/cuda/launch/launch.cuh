@@ -28,20 +28,25 @@ struct Iterations {
   uint32_t end;
 };
 
-/** The same for all threads of all blocks: the first that comes decides. */
+/** What the first block that comes decides, for all of them. The others wait for it: loads from the
+ *  host's memory go one after the other, some 2 us each, so that one of each block takes hundreds
+ *  (docs/results/gpu-h200.md). */
+GQ_DEVICE uint32_t decided_gate(const Gate& gate) {
+  uint32_t state = atomicCAS(gate.word, kGateUndecided, kGateDeciding);
+  if (state == kGateUndecided) {
+    const volatile uint32_t* const broken = gate.broken;
+    state = *broken != 0 ? kGateClosed : kGateOpen;
+    atomicExch(gate.word, state);
+  }
+  while (state == kGateDeciding) state = atomicCAS(gate.word, kGateDeciding, kGateDeciding);
+  return state;
+}
+
+/** The same for all threads of all blocks. */
 GQ_DEVICE bool is_open(const Gate& gate) {
   if (gate.word == nullptr) return true;
   __shared__ bool open;
-  if (threadIdx.x == 0) {
-    uint32_t decided = atomicCAS(gate.word, kGateUndecided, kGateUndecided);
-    if (decided == kGateUndecided) {  // The host's memory is far away: few blocks look there.
-      const volatile uint32_t* const broken = gate.broken;
-      const uint32_t wanted = *broken != 0 ? kGateClosed : kGateOpen;
-      decided = atomicCAS(gate.word, kGateUndecided, wanted);
-      if (decided == kGateUndecided) decided = wanted;
-    }
-    open = decided == kGateOpen;
-  }
+  if (threadIdx.x == 0) open = decided_gate(gate) == kGateOpen;
   __syncthreads();
   return open;
 }

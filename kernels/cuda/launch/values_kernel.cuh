@@ -57,7 +57,7 @@ struct ValueStage : StageDefaults {
 
 /** The values of a stage, rotated in between (Rotation), or back, or not (NoRotation). */
 template <typename Stage, typename Rotate>
-__global__ void __launch_bounds__(Stage::kThreads, Rotate::kTogether ? 2 : Stage::kBlocksAtOnce)
+__global__ void __launch_bounds__(Stage::kThreads, Stage::kBlocksAtOnce)
     values_kernel(const __grid_constant__ Pieces<Stage> pieces,
                   const __grid_constant__ KeyedStream signs, const Gate gate) {
   __shared__ typename Rotate::Shared shared;

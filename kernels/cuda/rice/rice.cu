@@ -98,7 +98,7 @@ struct DequantizeRice : RiceStage {
     RunWords random[kBlockWarps];
   };
   Packing packing;
-  ValueTarget target;
+  ValueTarget<> target;
   float divisor;
 
   explicit DequantizeRice(const DequantizeArgs& args)

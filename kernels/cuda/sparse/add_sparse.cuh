@@ -165,7 +165,7 @@ struct AddTile : ValueStage {
   using Shared = Sum[kAddTileValues + kAddTileValues / kThreadValues];
   GroupedEntries all;
   Sums sums;
-  ValueTarget target;
+  ValueTarget<> target;
   uint32_t ranks;
   float step;
   bool constant;  ///< all values are `step`, whatever the entries are

@@ -6,35 +6,42 @@ from pathlib import Path
 
 from .fused import is_in_fused
 from .kernels import cases_of, codes_of, ptx_test
+from .measured import measured_page, read_reports
 from .page import page
 
 ROOT = Path(__file__).resolve().parents[3]
 _TARGET = ROOT / "docs/results/gpu-model.md"
+_MEASURED = ROOT / "docs/results/gpu-h200.md"
+_REPORTS = ROOT / "docs/results/h200"
 _LAUNCHES = ROOT / "docs/results/gpu-launches.md"
 
 
 def main(arguments=None):
-    """Status 1: with --check, the page has other numbers."""
+    """Status 1: with --check, a page has other numbers."""
     parser = argparse.ArgumentParser(
         description="Predicts how fast stages and whole calls are on a GPU.",
         epilog="Needs ptxas and nvdisasm, and a build with the tests' PTX; no device.")
     parser.add_argument("--build", required=True, help="folder of a build with CUDA and tests")
     parser.add_argument("--check", action="store_true",
-                        help="compare the page with the numbers; write nothing")
+                        help="compare the pages with the numbers; write nothing")
     options = parser.parse_args(arguments)
     command, environment = ptx_test(options.build)
     cases = cases_of(command, environment)
     if not any(map(is_in_fused, cases)):
         raise SystemExit(f"{command[0]} counts no fused kernels: build it again")
     wanted = {run.kernel for case in cases for run in case.runs}
-    text = page(cases, codes_of(environment["GQ_PTX"].split(":"), wanted), launches())
+    codes = codes_of(environment["GQ_PTX"].split(":"), wanted)
+    pages = {_TARGET: page(cases, codes, launches()),
+             _MEASURED: measured_page(cases, codes, launches(), read_reports(_REPORTS))}
     if not options.check:
-        _TARGET.write_text(text)
+        for path, text in pages.items():
+            path.write_text(text)
         return 0
-    if _TARGET.read_text() == text:
-        return 0
-    print(f"{_TARGET.relative_to(ROOT)} has other numbers; tools/gpu_model writes it")
-    return 1
+    others = [str(path.relative_to(ROOT)) for path, text in pages.items()
+              if path.read_text() != text]
+    for name in others:
+        print(f"{name} has other numbers; tools/gpu_model writes it")
+    return 1 if others else 0
 
 
 def launches():

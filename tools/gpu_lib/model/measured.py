@@ -1,0 +1,99 @@
+"""docs/results/gpu-h200.md: what the model predicts for an H200, beside what was measured on one."""
+
+import json
+from functools import reduce
+from operator import add
+
+from .fused import Place, call_s, fused_time, kernels_in
+from .predict import H200, predict
+from .stage_calls import StageCalls
+
+_SIZES = ("256_MiB", "25_MiB")
+_CALL_VALUES = ("1024", "65536", "1048576", "2097152", "8388608")
+_TOP = """# Stages and calls on an H200, predicted and measured
+
+`tools/gpu_check` ran on one {name} with driver {driver} ({date}, source {source}), and first on
+{first_date} with source {first_source}; its reports are [last.json](h200/last.json) and
+[first.json](h200/first.json). Every part of both was ok: equal bits with the CPU in every format,
+type, tail and alignment, more than 1e9 random values, groups of threads and processes, graphs,
+memcheck, racecheck, initcheck and synccheck. **There was one GPU, so nothing here is over NVLink.**
+
+    tools/gpu_check                 # measures, on a machine with a GPU
+    tools/gpu_model --build B       # writes this page from the reports
+
+*predicted* is what [the model](gpu-model.md) says for these kernels with constants that were
+written down before the first run: a copy at {bandwidth:.1f} TB/s, {latency:.0f} ns, {clock:.2f} GHz.
+The copy of the same run moved {copy:.2f} TB/s. *share* is of that copy's bytes a second. *first* is
+the same stage in the first run: [changes.md](h200/changes.md) says what was changed for it, and
+what is left.
+"""
+_STAGES = """
+## Stages: {size} of float32
+
+| stage | format | predicted us | measured us | measured / predicted | share | target | first us |
+|---|---|---|---|---|---|---|---|
+"""
+_CALLS = """
+## Calls of threads on one device
+
+Microseconds of an allreduce of float32 until the stream is through, by one kernel of each rank
+(*fused*) and by stages and copies (`gpu_local_perf --fused 1`); in brackets those of the first run.
+
+| format | ranks | values | fused predicted | fused measured | stages predicted | stages measured |
+|---|---|---|---|---|---|---|
+"""
+
+
+def read_reports(folder):
+    """(the first report, the last one) of a folder."""
+    return tuple(json.loads((folder / f"{name}.json").read_text()) for name in ("first", "last"))
+
+
+def measured_page(cases, codes, launches, reports):
+    first, last = reports
+    found = {(case.stage, case.format): (case, reduce(add, [
+        predict(H200, codes[run.kernel], run) for run in case.runs])) for case in cases}
+    page = _TOP.format(
+        name=last["device"]["name"], driver=last["device"]["driver_version"], date=last["date"],
+        source=last["source"], first_date=first["date"], first_source=first["source"],
+        bandwidth=H200.bandwidth / 1e12, latency=H200.latency_s * 1e9, clock=H200.clock_hz / 1e9,
+        copy=last["benches"]["256_MiB"]["rows"][0]["gb_per_s"] / 1e3)
+    for size in _SIZES:
+        page += _STAGES.format(size=size.replace("_", " "))
+        page += "".join(_stage_rows(found, first["benches"][size], last["benches"][size]))
+    kernels = kernels_in(cases, codes)
+    page += _CALLS + "".join(_call_rows(kernels, StageCalls(H200, found, launches), first, last))
+    return page
+
+
+def _stage_rows(found, first, last):
+    before = {(row["stage"], row["format"]): row["us"] for row in first["rows"]}
+    for row in last["rows"][1:]:
+        key = row["stage"], row["format"]
+        case, prediction = found[key]
+        predicted = prediction.seconds / case.values * last["values"] * 1e6
+        target = f"{row['target']:.2f}" if row["target"] else ""
+        missed = " missed" if row["of_copy"] < row["target"] else ""
+        yield (f"| {key[0]} | `{key[1]}` | {predicted:.1f} | {row['us']:.1f} "
+               f"| {row['us'] / predicted:.2f} | {row['of_copy']:.2f} | {target}{missed} "
+               f"| {before[key]:.1f} |\n")
+
+
+def _call_rows(kernels, stages, first, last):
+    before, after = (calls_in(report) for report in (first, last))
+    for (form, ranks, values, way), us in after.items():
+        if way != "fused" or values not in _CALL_VALUES:
+            continue
+        place = Place(int(ranks), 1)
+        one = call_s(H200, fused_time(H200, kernels[form, place.ranks], place, int(values)).seconds)
+        many = stages.by_copies_s(form, place, int(values))
+        old = [before[form, ranks, values, name] for name in ("fused", "stages")]
+        yield (f"| `{form}` | {ranks} | {int(values):,} | {one * 1e6:.0f} | {us:.0f} ({old[0]:.0f}) "
+               f"| {many * 1e6:.0f} | {after[form, ranks, values, 'stages']:.0f} ({old[1]:.0f}) |\n")
+
+
+def calls_in(report):
+    """{(format, ranks, values, "fused" or "stages"): microseconds} of part `bench fused`."""
+    [printed] = [part["printed"] for part in report["parts"] if part["name"] == "bench fused"]
+    rows = [line.split() for line in printed.splitlines() if line[:1] == " "]
+    return {(form, ranks, values, way): float(us) for ranks, values, form, way, us, _ in rows}
