@@ -55,6 +55,7 @@ def checking_parts(build, out, quick, device_count=1):
     return [*test_parts(build, TESTS, quick), *fused_process_parts(build, quick, device_count),
             nccl_part(build, quick),
             *stage_benches(build, out, quick), *call_benches(build, quick, device_count),
+            nccl_bench(build, quick),
             *sanitizer_parts(build, quick), array_part(build, quick)]
 
 
@@ -75,7 +76,8 @@ def absent_of(part, build):
 def targets():
     """Files of the build that the parts use."""
     return ["libgqsgd.so.0.1.0", "bindings/jax/libgqsgd_jax.so", "bench/gpu/gpu_perf",
-            "bench/gpu/gpu_local_perf", *(f"tests/gpu/gpu_{t}" for t in (*TESTS, "nccl"))]
+            "bench/gpu/gpu_local_perf", "bench/gpu/gpu_nccl_perf",
+            *(f"tests/gpu/gpu_{t}" for t in (*TESTS, "nccl"))]
 
 
 def test_parts(build, names, quick):
@@ -142,6 +144,13 @@ def call_benches(build, quick, device_count):
     return parts + [Part("bench fused devices", [*local, "--fused", 1, "--devices", count,
                                                  "--ranks", count], 60, measures=True)
                     for count in ranks[-1:]]
+
+
+def nccl_bench(build, quick):
+    """Allreduces over NCCL beside NCCL's own, of as many ranks as `nccl_part` has; a group that
+    hangs is named before the part's own limit comes."""
+    return Part("bench nccl", [build / "bench/gpu/gpu_nccl_perf", "--calls", 5 if quick else 30,
+                               "--limit", 30], 120, nccl_environment(), measures=True)
 
 
 def sanitizer_parts(build, quick):

@@ -25,6 +25,7 @@ using DataType = int;
 inline constexpr DataType kUint8 = 1;
 inline constexpr DataType kUint64 = 5;
 inline constexpr DataType kFloat32 = 7;
+inline constexpr DataType kBfloat16 = 9;
 
 using ReduceOp = int;
 inline constexpr ReduceOp kSum = 0;

@@ -5,6 +5,7 @@
 #include "tests/gpu/nccl/stand_in.h"
 
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -104,7 +105,9 @@ struct Pending {
 };
 thread_local Pending pending;
 
-size_t bytes_of(DataType type) { return type == kUint64 ? 8 : type == kFloat32 ? 4 : 1; }
+size_t bytes_of(DataType type) {
+  return type == kUint64 ? 8 : type == kFloat32 ? 4 : type == kBfloat16 ? 2 : 1;
+}
 
 /** The result of a call that enqueues, if a test wants it to fail. */
 bool fails(Comm comm, Result* result) {
@@ -248,6 +251,16 @@ void add(const Collective& work, const std::vector<const void*>& from, std::vect
   }
 }
 
+/** The upper half of a float; sums are truncated. */
+struct Bfloat16 {
+  float value() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  void operator+=(Bfloat16 other) {
+    bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value() + other.value()) >> 16);
+  }
+
+  uint16_t bits;
+};
+
 /** Every rank comes; who came last wakes the others; memory is given up when all have read it. */
 void collective(void* argument) {
   const auto* const work = static_cast<const Collective*>(argument);
@@ -275,6 +288,8 @@ void collective(void* argument) {
     }
   } else if (work->type == kUint64) {
     add<uint64_t>(*work, barrier.from, &out);
+  } else if (work->type == kBfloat16) {
+    add<Bfloat16>(*work, barrier.from, &out);
   } else {
     add<float>(*work, barrier.from, &out);
   }

@@ -13,7 +13,7 @@ TYPES = {"Comm": "ncclComm_t", "Id": "ncclUniqueId", "Result": "ncclResult_t",
          "Stream": "cudaStream_t"}
 CONSTANTS = {"kSuccess": "ncclSuccess", "kInvalidArgument": "ncclInvalidArgument",
              "kInProgress": "ncclInProgress", "kUint8": "ncclUint8", "kUint64": "ncclUint64",
-             "kFloat32": "ncclFloat32", "kSum": "ncclSum"}
+             "kFloat32": "ncclFloat32", "kBfloat16": "ncclBfloat16", "kSum": "ncclSum"}
 
 
 @pytest.fixture

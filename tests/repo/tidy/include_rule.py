@@ -82,6 +82,7 @@ FOLDERS = {
     "include/gqsgd_mpi": ["include/gqsgd_transport.h"],
     "bindings/": ["include/gqsgd.h", "include/gqsgd_mpi.h"],
     "bench/": ["include/gqsgd"],
+    "bench/gpu/nccl_perf": ["include/gqsgd", "bench/", "src/transport/nccl/nccl_library.h"],
     "bench/checksum/": ["include/gqsgd", "bench/", "examples/cpp/socket_transport.h"],
     "examples/": ["include/gqsgd.h", "include/gqsgd_network.h", "include/gqsgd_transport.h"],
     "tests/api/collective/": ["include/gqsgd", "tests/support/"],
