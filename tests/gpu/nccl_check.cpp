@@ -22,9 +22,11 @@ void say(const std::string& line) {
 
 /** Ranks of one GPU share its processors: each must leave some to the others. They share a context
  *  as well: the first launch of a kernel loads it, holds the context's lock and waits for what is
- *  enqueued, which may be a message that another rank cannot send without the lock. */
+ *  enqueued, which may be a message that another rank cannot send without the lock. And they share
+ *  the queues of its streams, 8 if no other number is set: two ranks in one would wait in turn. */
 void let_ranks_share_a_gpu() {
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
   setenv("NCCL_MAX_CTAS", "4", 0);
   setenv("NCCL_DEBUG", "WARN", 0);
