@@ -54,6 +54,7 @@ class Cases {
 
   std::vector<GpuCase> all() {
     add_copy();
+    add_fill();
     add_norm("paper-gl8", 0.92);
     add_norm("paper-gl8,norm=2:2", 0);
     add_norm("blocks-8", 0);
@@ -74,6 +75,14 @@ class Cases {
       cuda_done(cudaMemcpyAsync(buffers.results(set), buffers.values(set),
                                 4 * buffers.value_count(), cudaMemcpyDeviceToDevice, stream),
                 "cudaMemcpyAsync");
+    });
+  }
+
+  /** How fast memory is written, which bounds a stage that writes more than it reads. */
+  void add_fill() {
+    add("fill", "cudaMemsetAsync", 4, 0, [&buffers = buffers_](size_t set, cudaStream_t stream) {
+      cuda_done(cudaMemsetAsync(buffers.results(set), 0x3e, 4 * buffers.value_count(), stream),
+                "cudaMemsetAsync");
     });
   }
 

@@ -20,6 +20,9 @@ struct GpuCase {
   double bytes_per_value;  ///< read and written
   double target;           ///< least share of the copy's bytes per second; 0: none was set
   std::function<void(size_t set, cudaStream_t stream)> run;
+
+  /** No stage, but what others are compared with. */
+  bool is_yardstick() const { return stage == "copy" || stage == "fill"; }
 };
 
 /** Ends the program with CUDA's words, or the library's. */

@@ -89,34 +89,40 @@ struct Operands {
   }
 
   /** Calls `add(word, k)` with the words of one operand k after the other, in their order. Loads of
-   *  kAtOnce operands are under way together. */
+   *  kAtOnce operands are under way together, as long as there are so many; then of half as many. */
   template <uint32_t kBits, typename Add>
   GQ_DEVICE void each(const OperandList& list, uint32_t begin, uint32_t end, const Place& place,
                       Add add) const {
     constexpr uint32_t kWords = kThreadWords<kBits>, kAtOnce = 16 / kWords;
-    const bool is_plain = vectors && is_aligned(first, 16) && place.code_count == kThreadValues;
-    const ptrdiff_t behind = first - list.words[0] + place.offset / codes_per_word(kBits);
-    for (uint32_t k = begin; k < end; k += kAtOnce) {
-      uint32_t word[kAtOnce][kWords];
-      if (is_plain) {
-        GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
-          if (k + n >= end) break;
-          const uint32_t* const from = list.words[k + n] + behind;
-          assume_global(from);
-          const Vector<kWords> loaded = load_vector<kWords>(from);
-          GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) word[n][w] = loaded.word[w];
-        }
-      } else {
-        GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
-          if (k + n >= end) break;
-          load_words<kBits>(word_buffer<kBits>(words_of(list, k + n)), place.offset,
-                            place.code_count, word[n]);
-        }
-      }
-      GQ_UNROLL for (uint32_t n = 0; n < kAtOnce; ++n) {
-        if (k + n < end) add(word[n], k + n);
-      }
+    uint32_t k = begin;
+    if (vectors && is_aligned(first, 16) && place.code_count == kThreadValues) {
+      const ptrdiff_t behind = first - list.words[0] + place.offset / codes_per_word(kBits);
+      while (k + kAtOnce <= end) each_of<kAtOnce, kWords>(list, behind, k, add);
+      if (k + kAtOnce / 2 <= end) each_of<kAtOnce / 2, kWords>(list, behind, k, add);
+      if (kAtOnce == 8 && k + 2 <= end) each_of<2, kWords>(list, behind, k, add);
     }
+    for (; k < end; ++k) {
+      uint32_t word[kWords];
+      load_words<kBits>(word_buffer<kBits>(words_of(list, k)), place.offset, place.code_count,
+                        word);
+      add(word, k);
+    }
+  }
+
+ private:
+  /** kCount operands from `next` on, which it advances: no test for each of them. */
+  template <uint32_t kCount, uint32_t kWords, typename Add>
+  GQ_DEVICE static void each_of(const OperandList& list, ptrdiff_t behind, uint32_t& next,
+                                Add add) {
+    uint32_t word[kCount][kWords];
+    GQ_UNROLL for (uint32_t n = 0; n < kCount; ++n) {
+      const uint32_t* const from = list.words[next + n] + behind;
+      assume_global(from);
+      const Vector<kWords> loaded = load_vector<kWords>(from);
+      GQ_UNROLL for (uint32_t w = 0; w < kWords; ++w) word[n][w] = loaded.word[w];
+    }
+    GQ_UNROLL for (uint32_t n = 0; n < kCount; ++n) add(word[n], next + n);
+    next += kCount;
   }
 };
 
@@ -138,6 +144,7 @@ struct AddDefaults {
   using List = OperandList;
   static constexpr bool kOwnScales = false;
   static constexpr uint32_t kBlocksAtOnce = 3;
+  static constexpr uint32_t kBlocksRescaled = 2;  ///< 80 registers are a few too few
   Operands operands;
 };
 
@@ -149,6 +156,7 @@ struct AddLinear : AddDefaults {
   static constexpr uint32_t kWords = kThreadWords<kBits>;
   static constexpr uint32_t kRanksAtOnce = 1u << kBits;
   static constexpr uint32_t kLanes = kBits == 8 ? 0x00ff00ffu : 0x0f0f0f0fu;
+  static constexpr uint32_t kBlocksRescaled = 3;
   /** Of each word its even lanes and its odd ones. */
   using Sums = uint32_t[kWords][2];
   uint32_t steps;

@@ -19,8 +19,7 @@ inline double full_sum(const Coding& coding) {
 template <typename Add, typename Levels, bool kRescale>
 struct ReduceMany : ValueStage {
   using List = typename Add::List;
-  // Sums that are rescaled do not fit into 80 registers.
-  static constexpr uint32_t kBlocksAtOnce = kRescale ? 2 : Add::kBlocksAtOnce;
+  static constexpr uint32_t kBlocksAtOnce = kRescale ? Add::kBlocksRescaled : Add::kBlocksAtOnce;
   Add add;
   Encoder<Levels> encoder;
   double full;  ///< the most that sums are: all ranks hold their top code

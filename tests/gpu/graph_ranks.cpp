@@ -1,55 +1,17 @@
 // Each rank is a thread with a stream of its own.
 #include "tests/gpu/graph_ranks.h"
 
-#include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "tests/gpu/device_values.h"
+#include "tests/gpu/host_agreement_graph.h"
 #include "tests/support/ranks.h"
 
 namespace gq::test {
 namespace {
 
 constexpr size_t kValues = 9001;
-
-/** Where all ranks come to; one that failed before makes the others go on after some time. */
-class HostBarrier {
- public:
-  explicit HostBarrier(int ranks) : ranks_(ranks) {}
-
-  std::string come() {
-    constexpr int kLongestMs = 20000;
-    ++there_;
-    for (int k = 0; k < kLongestMs && there_ < ranks_; ++k) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return there_ >= ranks_ ? "" : "another rank has no graph";
-  }
-
- private:
-  const int ranks_;
-  std::atomic<int> there_{0};
-};
-
-/** A graph that is whole when those of all ranks are. */
-class HostAgreementGraph final : public StreamGraph {
- public:
-  HostAgreementGraph(std::unique_ptr<StreamGraph> graph, HostBarrier* barrier)
-      : graph_(std::move(graph)), barrier_(*barrier) {}
-
-  void begin_capture(StreamHandle stream) override { graph_->begin_capture(stream); }
-  std::string end_capture(StreamHandle stream) override {
-    const std::string failure = graph_->end_capture(stream);
-    const std::string met = barrier_.come();
-    return failure.empty() ? met : failure;
-  }
-  void replay(StreamHandle stream) override { graph_->replay(stream); }
-
- private:
-  const std::unique_ptr<StreamGraph> graph_;
-  HostBarrier& barrier_;
-};
 
 Operation direct(const std::string& quantizer, uint64_t step = 0) {
   Operation operation;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/gpu/device_values.h"
+#include "tests/gpu/host_agreement_graph.h"
 
 namespace gq::test {
 namespace {
@@ -103,10 +104,11 @@ class Group {
     if (gqsgd_nccl_unique_id_create(options.c_str(), &id) != GQSGD_OK) return gqsgd_last_error();
     std::mutex mutex;
     std::string failures;
+    std::array<HostBarrier, 2> have_graphs = {HostBarrier(ranks_), HostBarrier(ranks_)};
     std::vector<std::thread> threads;
     for (int rank = 0; rank < ranks_; ++rank) {
       threads.emplace_back([&, rank] {
-        const std::string failure = run_rank(rank, id, options);
+        const std::string failure = run_rank(rank, id, options, &have_graphs);
         phases_[static_cast<size_t>(rank)] = "has ended";
         const std::lock_guard<std::mutex> lock(mutex);
         if (!failure.empty()) failures += "rank " + std::to_string(rank) + ": " + failure + "\n";
@@ -116,7 +118,8 @@ class Group {
     return failures;
   }
 
-  std::string run_rank(int rank, const gqsgd_unique_id& id, const std::string& options) {
+  std::string run_rank(int rank, const gqsgd_unique_id& id, const std::string& options,
+                       std::array<HostBarrier, 2>* have_graphs) {
     std::atomic<const char*>& phase = phases_[static_cast<size_t>(rank)];
     gqsgd_comm comm = nullptr;
     Kept kept;
@@ -133,10 +136,9 @@ class Group {
         failure = calls_.make_and_compare(rank, comm, setting_.timeout_ms, &kept);
       }
       phase = "replays a graph";
-      for (const ReplayedCall& call : in_graphs_) {
-        const std::unique_ptr<StreamGraph> graph = setting_.make_graph();
-        if (!failure.empty()) break;
-        failure = call.make_and_compare(rank, comm, graph.get(), setting_.timeout_ms, &kept);
+      for (size_t k = 0; k < in_graphs_.size() && failure.empty(); ++k) {
+        HostAgreementGraph graph(setting_.make_graph(), &(*have_graphs)[k]);
+        failure = in_graphs_[k].make_and_compare(rank, comm, &graph, setting_.timeout_ms, &kept);
       }
       if (!failure.empty()) gqsgd_comm_abort(comm);  // The others would wait for it.
       phase = "leaves";

@@ -68,8 +68,11 @@ def measured_page(cases, codes, launches, reports):
 
 def _stage_rows(found, first, last):
     before = {(row["stage"], row["format"]): row["us"] for row in first["rows"]}
-    for row in last["rows"][1:]:
+    for row in last["rows"]:
         key = row["stage"], row["format"]
+        if key not in found:  # a yardstick
+            yield f"| {key[0]} | `{key[1]}` | | {row['us']:.1f} | | {row['of_copy']:.2f} | | |\n"
+            continue
         case, prediction = found[key]
         predicted = prediction.seconds / case.values * last["values"] * 1e6
         target = f"{row['target']:.2f}" if row["target"] else ""

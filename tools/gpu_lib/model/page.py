@@ -14,13 +14,14 @@ _CALL_PLACES = (*(Place(ranks, 1) for ranks in (1, 2, 4, 8)), Place(8, 8))
 _CALLS = ("paper-gl8", "paper-ge8", "paper-gl4", "blocks-8", "rotated-8", "rotated-4")
 _TOP = """# What stages and calls will take on a GPU
 
-This page is for people who will run this library on a GPU first. It predicts what they will
-measure, so that a run has something to confirm or refute. **Nothing here was measured on a
-device.**
+This page is for people who run this library on GPUs, or change its kernels. It predicts what they
+will measure. **Nothing here was measured**: [gpu-h200.md](gpu-h200.md) has the same predictions for
+an H200 beside measurements, which say how far to trust them: memory and latency to a tenth,
+instructions to a factor of 1.5 to 2, because warps wait for each other's results.
 
     tools/gpu_model --build B    # B: -Dcuda=enabled -Dtests=enabled
 
-The two constants that decide are of one H100 SXM, and a first run gives them: the **bandwidth**
+The two constants that decide are of one H100 SXM: the **bandwidth**
 of a copy, {bandwidth:.1f} TB/s read and written, and the **latency** of a load while others are
 under way, {latency:.0f} ns. The rest is its data sheet: {processors} processors at {clock:.3f}
 GHz, 64 warps, 65,536 registers and 228 KiB of shared memory each.

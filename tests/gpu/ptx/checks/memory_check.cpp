@@ -135,7 +135,7 @@ int run(const char* path) {
   GpuBuffers buffers(kValues, kSets);
   bool passed = true;
   for (const GpuCase& test : cases(buffers)) {
-    if (test.stage == "copy") continue;
+    if (test.is_yardstick()) continue;
     const Traffic traffic = traffic_of(test);
     const std::string row = row_of(test, traffic);
     const bool packed = test.format == "adaptive-4" || test.format == "rice-4";
@@ -153,7 +153,7 @@ template <typename Each>
 void count_kernels(Each each) {
   GpuBuffers buffers(kCountedValues, kSets);
   for (const GpuCase& test : bench::gpu_cases(buffers)) {
-    if (test.stage == "copy") continue;
+    if (test.is_yardstick()) continue;
     for (const auto& [kernel, traffic] : run_counted(test)) each(test, kernel, traffic);
     fflush(stdout);
   }
