@@ -156,7 +156,12 @@ struct AddLinear : AddDefaults {
   static constexpr uint32_t kWords = kThreadWords<kBits>;
   static constexpr uint32_t kRanksAtOnce = 1u << kBits;
   static constexpr uint32_t kLanes = kBits == 8 ? 0x00ff00ffu : 0x0f0f0f0fu;
+  // For 10.0 and later 80 registers are two too few.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+  static constexpr uint32_t kBlocksRescaled = 2;
+#else
   static constexpr uint32_t kBlocksRescaled = 3;
+#endif
   /** Of each word its even lanes and its odd ones. */
   using Sums = uint32_t[kWords][2];
   uint32_t steps;
