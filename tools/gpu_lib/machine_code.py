@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+_ENTRY = re.compile(r"\.entry (\S+?)\((.*?)^}", re.DOTALL | re.MULTILINE)
 _FUNCTION = re.compile(r"^\.text\.(\S+):")
 LABEL = re.compile(r"^(\.L_x_\d+):")
 INSTRUCTION = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
@@ -32,6 +33,18 @@ def disassembler():
     if path is None:
         raise SystemExit("there is no nvdisasm in PATH; pip install nvidia-cuda-nvdisasm")
     return path
+
+
+def entries_in(ptx):
+    """{mangled name: parameters and body} of the kernels in a text of PTX."""
+    return dict(_ENTRY.findall(ptx))
+
+
+def assemble(path, names, cubin):
+    """Makes machine code of the kernels `names` of a file of PTX, and returns ptxas' report."""
+    done = subprocess.run(["ptxas", "-arch=sm_90", "-v", "--entry", ",".join(sorted(names)), path,
+                           "-o", cubin], check=True, capture_output=True, text=True)
+    return done.stdout + done.stderr
 
 
 def functions(cubin):

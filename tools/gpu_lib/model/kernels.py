@@ -6,12 +6,15 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_lib.machine_code import (
+    assemble,
     bytes_under_way,
     cost_of,
+    entries_in,
     functions,
     instructions,
     pipe_of,
@@ -20,7 +23,6 @@ from gpu_lib.machine_code import (
 )
 
 SECTOR_BYTES = 32
-_ENTRY = re.compile(r"\.entry (\S+?)\((.*?)^}", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -81,21 +83,22 @@ def cases_of(command, environment):
 def codes_of(ptx_files, wanted):
     """{kernel: Code} of the kernels in `wanted`."""
     found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for path in map(Path, ptx_files):
-            entries = dict(_ENTRY.findall(path.read_text()))
-            if wanted & entries.keys():
-                found |= _codes_in(path, Path(folder) / f"{path.stem}.cubin", entries, wanted)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as pool:
+        for codes in pool.map(lambda path: _codes_in(path, Path(folder), wanted),
+                              map(Path, ptx_files)):
+            found |= codes
     if missing := wanted - found.keys():
         raise SystemExit(f"no machine code of {', '.join(sorted(missing))}")
     return found
 
 
-def _codes_in(path, cubin, entries, wanted):
-    entry = ",".join(sorted(wanted & entries.keys()))  # one in three or so
-    done = subprocess.run(["ptxas", "-arch=sm_90", "-v", "--entry", entry, path, "-o", cubin],
-                          check=True, capture_output=True, text=True)
-    report = done.stdout + done.stderr
+def _codes_in(path, folder, wanted):
+    entries = entries_in(path.read_text())
+    names = wanted & entries.keys()  # one in three or so
+    if not names:
+        return {}
+    cubin = folder / f"{path.stem}.cubin"
+    report = assemble(path, names, cubin)
     registers, shared = registers_in(report), shared_bytes_in(report)
     found = {}
     for name, lines in functions(cubin).items():

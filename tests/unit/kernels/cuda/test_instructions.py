@@ -4,7 +4,8 @@ import subprocess
 import sys
 
 
-def test_the_page_of_instructions_is_that_of_these_kernels(compiler_of_pages, root):
-    result = subprocess.run([sys.executable, "-B", root / "tools/count_sass", "--check"],
-                            capture_output=True, text=True)
+def test_the_page_of_instructions_is_that_of_these_kernels(compiler_of_pages, build_directory,
+                                                           root):
+    result = subprocess.run([sys.executable, "-B", root / "tools/count_sass", "--build",
+                             build_directory, "--check"], capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
