@@ -1,6 +1,7 @@
 #include "tests/gpu/ptx/block.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -9,6 +10,12 @@
 #include "tests/gpu/ptx/finding.h"
 
 namespace gq::ptx {
+namespace {
+
+constexpr size_t kKeptBytesMax = size_t{256} << 20;
+std::atomic<size_t> kept_bytes{0};  // of all kernels
+
+}  // namespace
 
 Block::Block(Launch* launch, uint32_t number)
     : launch_(*launch),
@@ -27,14 +34,29 @@ Block::Block(Launch* launch, uint32_t number)
   }
 }
 
+std::vector<uint64_t> RegisterFiles::take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (files_.empty()) return {};
+  std::vector<uint64_t> last = std::move(files_.back());
+  files_.pop_back();
+  kept_bytes -= last.size() * sizeof last[0];
+  return last;
+}
+
+void RegisterFiles::give(std::vector<uint64_t> registers) {
+  const size_t size_bytes = registers.size() * sizeof registers[0];
+  if (kept_bytes + size_bytes > kKeptBytesMax) return;
+  kept_bytes += size_bytes;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  files_.push_back(std::move(registers));
+}
+
 /** Of a warp that has ended, if there is one: most never wait, and one after the other finds
  *  registers near. */
 void Block::give_registers(Warp* warp) {
   std::vector<uint64_t>& own = warp->registers;
-  if (!launch_.files.empty()) {
-    own.swap(launch_.files.back());
-    launch_.files.pop_back();
-  } else {
+  own = launch_.kernel.files.take();
+  if (own.empty()) {
     own.reserve(launch_.kernel.registers.size() * kWarp);
     for (const uint64_t bits : launch_.kernel.registers) own.insert(own.end(), kWarp, bits);
   }
@@ -48,7 +70,7 @@ void Block::give_registers(Warp* warp) {
 }
 
 void Block::take_registers(Warp* warp) {
-  launch_.files.push_back(std::move(warp->registers));
+  launch_.kernel.files.give(std::move(warp->registers));
   warp->registers.clear();
 }
 

@@ -23,7 +23,6 @@ struct Launch {
   Clock acquired = {};  ///< by those that have ended
   Reach reach = {};
   TrafficCounter traffic{kernel};
-  std::vector<std::vector<uint64_t>> files = {};  ///< registers that no warp has now
 };
 
 enum class Progress : uint8_t {

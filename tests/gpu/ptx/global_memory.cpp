@@ -51,8 +51,8 @@ const Area* area_of_span(const Areas& all, const void* begin, size_t size_bytes)
 }  // namespace
 
 void add_area(const void* begin, size_t size_bytes, Use use) {
-  Area area{number(begin), number(begin) + size_bytes,
-            std::make_shared<std::vector<uint8_t>>(size_bytes, use != Use::device), nullptr};
+  Area area{number(begin), number(begin) + size_bytes, nullptr, nullptr};
+  if (use == Use::device) area.written = std::make_shared<Zeroed<uint8_t>>(size_bytes);
   const bool ordered = use != Use::host && order_is_checked();
   if (ordered) area.order = std::make_shared<AreaOrder>(size_bytes);
   Areas& all = areas();
@@ -81,8 +81,9 @@ void write_span(const void* begin, size_t size_bytes, const Actor& actor) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   const Area* const area = area_of_span(all, begin, size_bytes);
   if (area == nullptr) return;
-  memset(&(*area->written)[number(begin) - area->begin], 1, size_bytes);
-  if (area->order) area->order->touch(number(begin) - area->begin, size_bytes, true, actor);
+  const size_t offset = number(begin) - area->begin;
+  if (area->written) memset(area->written->data() + offset, 1, size_bytes);
+  if (area->order) area->order->touch(offset, size_bytes, true, actor);
 }
 
 const void* area_begin(const void* address) {
@@ -115,10 +116,10 @@ void* Reach::place(uint64_t address, uint32_t size_bytes, Access access) {
   if (address % size_bytes != 0) throw Finding(sentence("not aligned", address, size_bytes));
   const Area& area = area_of(address, size_bytes);
   const uint64_t offset = address - area.begin;
-  uint8_t* const written = area.written->data() + offset;
-  if (access == Access::write || access == Access::release) {
+  uint8_t* const written = area.written ? area.written->data() + offset : nullptr;
+  if (written != nullptr && (access == Access::write || access == Access::release)) {
     memset(written, 1, size_bytes);
-  } else if (memchr(written, 0, size_bytes) != nullptr) {
+  } else if (written != nullptr && memchr(written, 0, size_bytes) != nullptr) {
     throw Finding(sentence("read, but was never written", address, size_bytes));
   }
   const bool plain = access == Access::read || access == Access::write;

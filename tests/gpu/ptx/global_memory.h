@@ -9,14 +9,15 @@
 
 #include "tests/gpu/ptx/finding.h"
 #include "tests/gpu/ptx/order.h"
+#include "tests/gpu/ptx/zeroed.h"
 
 namespace gq::ptx {
 
-/** One allocation. A byte of `written` each for what others may rely on. */
+/** One allocation. A byte of `written` each, not 0 for what others may rely on; null: all of it. */
 struct Area {
   uint64_t begin;
   uint64_t end;
-  std::shared_ptr<std::vector<uint8_t>> written;
+  std::shared_ptr<Zeroed<uint8_t>> written;
   std::shared_ptr<AreaOrder> order;  ///< null where it is not looked at
 };
 

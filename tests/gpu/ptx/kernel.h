@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,26 @@ struct Parameter {
   uint32_t size_bytes;
 };
 
+/** Registers that no warp of a kernel has now, the last ones first: they are a megabyte, and most
+ *  launches are short. What warps before have left in them stays, and so do constants. */
+class RegisterFiles {
+ public:
+  RegisterFiles() = default;
+  RegisterFiles(const RegisterFiles&) {}  // those of another kernel have its constants
+  RegisterFiles& operator=(const RegisterFiles&) {
+    files_.clear();
+    return *this;
+  }
+
+  /** Empty if there are none. */
+  std::vector<uint64_t> take();
+  void give(std::vector<uint64_t> registers);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::vector<uint64_t>> files_;
+};
+
 struct Kernel {
   std::string name;
   std::vector<Parameter> parameters;
@@ -63,6 +84,7 @@ struct Kernel {
   uint32_t threads_max = 0;       ///< .maxntid
   uint32_t blocks_at_least = 0;   ///< .minnctapersm
   std::vector<std::string> text;  ///< each instruction, for findings
+  mutable RegisterFiles files = {};
 };
 
 /** By name, as the linker has it. */

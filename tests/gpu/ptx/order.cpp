@@ -70,18 +70,38 @@ void Clock::join(uint32_t stream, uint64_t operation) {
   streams_[stream] = std::max(streams_[stream], operation);
 }
 
+Clock::Parts& Clock::own_parts() {
+  if (parts_ == nullptr) {
+    parts_ = std::make_shared<Parts>();
+  } else if (parts_.use_count() > 1) {
+    parts_ = std::make_shared<Parts>(*parts_);
+  }
+  // What the thread that let go of them last has read is before what is written now.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return *parts_;
+}
+
 void Clock::join(const Stamp& part) {
-  Stamp& known = parts_[{part.operation, part.block}];
-  if (known.operation == 0 || known.release < part.release) known = part;
+  const Block block{part.operation, part.block};
+  if (parts_ != nullptr) {
+    const auto known = parts_->find(block);
+    if (known != parts_->end() && known->second.release >= part.release) return;
+  }
+  own_parts()[block] = part;
 }
 
 void Clock::join(const Clock& other) {
   for (uint32_t stream = 0; stream < other.streams_.size(); ++stream) {
     join(stream, other.streams_[stream]);
   }
-  for (const auto& [block, part] : other.parts_) join(part);
-  if (parts_.size() < kPartsMax) return;
-  std::erase_if(parts_, [&](const auto& part) {
+  if (other.parts_ == nullptr || other.parts_ == parts_) return;
+  if (parts_ == nullptr) {
+    parts_ = other.parts_;
+  } else {
+    for (const auto& [block, part] : *other.parts_) join(part);
+  }
+  if (parts_->size() < kPartsMax) return;
+  std::erase_if(own_parts(), [&](const auto& part) {
     const Stamp& stamp = part.second;
     return stamp.stream < streams_.size() && streams_[stamp.stream] >= stamp.operation;
   });
@@ -89,8 +109,9 @@ void Clock::join(const Clock& other) {
 
 bool Clock::knows(const Stamp& stamp) const {
   if (stamp.stream < streams_.size() && streams_[stamp.stream] >= stamp.operation) return true;
-  const auto part = parts_.find({stamp.operation, stamp.block});
-  return part != parts_.end() && part->second.release >= stamp.release;
+  if (parts_ == nullptr) return false;
+  const auto part = parts_->find({stamp.operation, stamp.block});
+  return part != parts_->end() && part->second.release >= stamp.release;
 }
 
 void AreaOrder::touch(size_t offset, size_t size_bytes, bool writes, const Actor& actor) {

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/gpu/ptx/zeroed.h"
+
 namespace gq::ptx {
 
 /** A part of an operation: a copy has one, a kernel has one for each block and what that does until
@@ -37,8 +39,14 @@ class Clock {
 
  private:
   using Block = std::pair<uint64_t, uint32_t>;  // operation, block
+  using Parts = std::map<Block, Stamp>;
+  /** For changes: a copy, where another clock has them too. */
+  Parts& own_parts();
+
   std::vector<uint64_t> streams_;
-  std::map<Block, Stamp> parts_;  // of kernels that may still run
+  /** Of kernels that may still run; null: none. All blocks of a launch begin with the same ones, and
+   *  most never add any: copies of a clock share them. */
+  std::shared_ptr<Parts> parts_;
 };
 
 /** Who accesses memory now, and all that came before. */
@@ -63,7 +71,7 @@ class AreaOrder {
     Stamp written, read;
   };
   std::mutex mutex_;
-  std::vector<Word> words_;
+  Zeroed<Word> words_;
 };
 
 // On the thread of a stream.

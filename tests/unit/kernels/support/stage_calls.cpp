@@ -154,18 +154,25 @@ Words edge_biased_codes(uint64_t seed, size_t value_count, const Coding& coding)
   const uint32_t top = (1u << (coding.bits - 1)) - 1;
   const uint32_t edges[] = {0, 1, 2, top - 1, top};
   Words words(words_for(coding.bits, value_count), 0);
+  const uint32_t lane_end = 32 / coding.bits * coding.bits;
+  uint32_t* word = words.data();
+  uint32_t shift = 0;
   for (size_t e = 0; e < value_count; ++e) {
     const uint64_t draw = mix(seed * 0x20003 + e);
     const uint32_t any = static_cast<uint32_t>(draw >> 32);
-    uint32_t lane = draw % 3 == 0 ? edges[(draw >> 8) % 5] : any % (top + 1);
+    uint32_t lane = draw % 3 == 0 ? edges[(draw >> 8) % 5] : any & top;
     if (coding.levels == Levels::linear) {
       lane =
           draw & 0x10000 ? 2 * coding.steps - lane % (coding.steps + 1) : lane % (coding.steps + 1);
     } else if (lane != 0 && (draw & 0x10000)) {
       lane |= top + 1;
     }
-    const size_t per_word = 32 / coding.bits;
-    words[e / per_word] |= lane << (coding.bits * (e % per_word));
+    *word |= lane << shift;
+    shift += coding.bits;
+    if (shift == lane_end) {
+      shift = 0;
+      ++word;
+    }
   }
   return words;
 }
