@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.timeout(900)  # 15 s of a processor
 def test_the_page_of_instructions_is_that_of_these_kernels(compiler_of_pages, build_directory,
                                                            root):
     result = subprocess.run([sys.executable, "-B", root / "tools/count_sass", "--build",
