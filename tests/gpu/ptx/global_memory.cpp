@@ -52,7 +52,7 @@ const Area* area_of_span(const Areas& all, const void* begin, size_t size_bytes)
 
 void add_area(const void* begin, size_t size_bytes, Use use) {
   Area area{number(begin), number(begin) + size_bytes, nullptr, nullptr};
-  if (use == Use::device) area.written = std::make_shared<Zeroed<uint8_t>>(size_bytes);
+  if (use == Use::device) area.written = std::make_shared<test::Zeroed<uint8_t>>(size_bytes);
   const bool ordered = use != Use::host && order_is_checked();
   if (ordered) area.order = std::make_shared<AreaOrder>(size_bytes);
   Areas& all = areas();

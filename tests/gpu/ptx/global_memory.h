@@ -9,7 +9,7 @@
 
 #include "tests/gpu/ptx/finding.h"
 #include "tests/gpu/ptx/order.h"
-#include "tests/gpu/ptx/zeroed.h"
+#include "tests/support/host_device/zeroed.h"
 
 namespace gq::ptx {
 
@@ -17,7 +17,7 @@ namespace gq::ptx {
 struct Area {
   uint64_t begin;
   uint64_t end;
-  std::shared_ptr<Zeroed<uint8_t>> written;
+  std::shared_ptr<test::Zeroed<uint8_t>> written;
   std::shared_ptr<AreaOrder> order;  ///< null where it is not looked at
 };
 

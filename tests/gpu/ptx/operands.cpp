@@ -75,12 +75,25 @@ std::string with_parts(std::string name, size_t outs, size_t ins) {
   return name + (outs > 1 ? ".unpack" : ".pack") + std::to_string(outs * ins);
 }
 
-Operation operation_of(const std::string& name, Kind* kind) {
+Operation found_operation(const std::string& name, Kind* kind) {
   for (const auto find : {find_word, find_float, find_access}) {
     if (const Operation found = find(name)) return found;
   }
   if (const Operation found = find_control(name, kind)) return found;
   throw std::runtime_error("unknown instruction " + name);
+}
+
+/** A file has hundreds of thousands of statements, and some two hundred names of instructions. */
+Operation operation_of(const std::string& name, Kind* kind) {
+  thread_local std::unordered_map<std::string, std::pair<Operation, Kind>> known;
+  auto found = known.find(name);
+  if (found == known.end()) {
+    Kind own = *kind;
+    const Operation operation = found_operation(name, &own);
+    found = known.emplace(name, std::pair(operation, own)).first;
+  }
+  *kind = found->second.second;
+  return found->second.first;
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #ifndef GQ_TESTS_GPU_PTX_OPERANDS_H
 #define GQ_TESTS_GPU_PTX_OPERANDS_H
 
-#include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -36,10 +36,10 @@ class Operands {
   Register new_register(uint64_t bits);
 
   Kernel* kernel_;
-  std::map<std::string, uint32_t> addresses_;
-  std::map<std::string, Register> registers_;
-  std::map<uint64_t, Register> constants_;
-  std::map<std::string, uint32_t> labels_;
+  std::unordered_map<std::string, uint32_t> addresses_;
+  std::unordered_map<std::string, Register> registers_;
+  std::unordered_map<uint64_t, Register> constants_;
+  std::unordered_map<std::string, uint32_t> labels_;
   std::vector<std::pair<uint32_t, std::string>> branches_;
 };
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/gpu/ptx/zeroed.h"
+#include "tests/support/host_device/zeroed.h"
 
 namespace gq::ptx {
 
@@ -44,8 +44,8 @@ class Clock {
   Parts& own_parts();
 
   std::vector<uint64_t> streams_;
-  /** Of kernels that may still run; null: none. All blocks of a launch begin with the same ones, and
-   *  most never add any: copies of a clock share them. */
+  /** Of kernels that may still run; null: none. All blocks of a launch begin with the same ones,
+   *  and most never add any: copies of a clock share them. */
   std::shared_ptr<Parts> parts_;
 };
 
@@ -71,7 +71,7 @@ class AreaOrder {
     Stamp written, read;
   };
   std::mutex mutex_;
-  Zeroed<Word> words_;
+  test::Zeroed<Word> words_;
 };
 
 // On the thread of a stream.

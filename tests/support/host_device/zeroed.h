@@ -1,7 +1,7 @@
 // Arrays of zeros whose pages the system makes once they are touched. What is noted of memory takes
 // up to twelve times its bytes, and small calls touch little of what a communicator allocates.
-#ifndef GQ_TESTS_GPU_PTX_ZEROED_H
-#define GQ_TESTS_GPU_PTX_ZEROED_H
+#ifndef GQ_TESTS_SUPPORT_HOST_DEVICE_ZEROED_H
+#define GQ_TESTS_SUPPORT_HOST_DEVICE_ZEROED_H
 
 #include <sys/mman.h>
 
@@ -10,7 +10,7 @@
 #include <new>
 #include <type_traits>
 
-namespace gq::ptx {
+namespace gq::test {
 
 template <typename Value>
 class Zeroed {
@@ -47,6 +47,6 @@ class Zeroed {
   Value* values_ = nullptr;
 };
 
-}  // namespace gq::ptx
+}  // namespace gq::test
 
 #endif
