@@ -16,6 +16,10 @@
 namespace gq::test {
 namespace {
 
+/** More ranks on one GPU hung in their replays with NCCL 2.32, whose manual supports no such ranks:
+ *  their other calls did not. */
+constexpr int kReplaysOnOneGpuMax = 3;
+
 /** What each rank is at, for a sentence about those that hang. */
 using Phases = std::array<std::atomic<const char*>, kNcclRanksMax>;
 
@@ -60,10 +64,10 @@ class Group {
   }
 
   std::string name() const {
-    const bool shared = ranks_ > setting_.gpu_count;
-    return std::to_string(ranks_) + (ranks_ == 1 ? " rank"
-                                     : shared    ? " ranks on one GPU"
-                                                 : " ranks on a GPU each");
+    const std::string count = std::to_string(ranks_);
+    if (ranks_ == 1) return count + " rank";
+    if (!share_a_gpu()) return count + " ranks on a GPU each";
+    return count + " ranks on one GPU" + (replay() ? "" : ", no graphs");
   }
 
   /** "" or what went wrong, a line for each rank that knows of it. */
@@ -77,6 +81,9 @@ class Group {
   }
 
  private:
+  bool share_a_gpu() const { return ranks_ > setting_.gpu_count; }
+  bool replay() const { return !share_a_gpu() || ranks_ <= kReplaysOnOneGpuMax; }
+
   static Operation operation_in_graph(bool at_device) {
     Operation operation;
     operation.quantizer = "blocks-8";
@@ -125,8 +132,7 @@ class Group {
     Kept kept;
     try {
       phase = "joins";
-      const bool shares = ranks_ > setting_.gpu_count;
-      done(device_of_tests().set_current(shares ? 0 : rank));
+      done(device_of_tests().set_current(share_a_gpu() ? 0 : rank));
       if (gqsgd_comm_create_nccl(&id, rank, ranks_, options.c_str(), &comm) != GQSGD_OK) {
         return gqsgd_last_error();
       }
@@ -136,7 +142,8 @@ class Group {
         failure = calls_.make_and_compare(rank, comm, setting_.timeout_ms, &kept);
       }
       phase = "replays a graph";
-      for (size_t k = 0; k < in_graphs_.size() && failure.empty(); ++k) {
+      const size_t replayed = replay() ? in_graphs_.size() : 0;
+      for (size_t k = 0; k < replayed && failure.empty(); ++k) {
         HostAgreementGraph graph(setting_.make_graph(), &(*have_graphs)[k]);
         failure = in_graphs_[k].make_and_compare(rank, comm, &graph, setting_.timeout_ms, &kept);
       }

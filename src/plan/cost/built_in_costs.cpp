@@ -9,9 +9,10 @@ namespace {
 // gqsgd-calibrate; costs of fields that are within its noise are left out. Rows bf16, fp16,
 // adaptive, rice and planes were measured on other machines, and are scaled by what linear8, or the
 // formats blocks-8 and adaptive-4, take on both; correlated, and with it adaptive, by what decision
-// 39 gained. Of devices nothing was measured: 2.9 TB/s of memory, 370 GB/s of links, the latency
-// and the time of an enqueue are those of docs/results/gpu-model.md, and an operation of NCCL takes
-// what NCCL's own choice of algorithms begins with.
+// 39 gained. Of devices the time to enqueue an operation of NCCL was measured
+// (docs/results/gpu-h200.md). 2.9 TB/s of memory, 370 GB/s of links, the latency and the time of a
+// launch are those of docs/results/gpu-model.md, and an operation of NCCL takes what NCCL's own
+// choice of algorithms begins with.
 constexpr CostConstants kCosts = {
     .latency_ns = 20000,
     .byte_ns = 0.8,
@@ -32,7 +33,7 @@ constexpr CostConstants kCosts = {
     .native_byte_ns = 0,
     .traffic_factor = 1.25,
     .enqueue_ns = 2500,
-    .enqueue_nccl_ns = 40000,
+    .enqueue_nccl_ns = 85000,
     .device_latency_ns = 700,
     .device_byte_ns = 0.000344828,
     .device_message_ns = 4000,

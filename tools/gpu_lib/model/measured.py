@@ -33,6 +33,17 @@ _STAGES = """
 | stage | format | predicted us | measured us | measured / predicted | share | target | first us |
 |---|---|---|---|---|---|---|---|
 """
+_NCCL = """
+## Calls over NCCL
+
+Threads that share the GPU, which NCCL's manual does not support: it copies through host memory then,
+so times of NCCL are not those of a GPU for each rank. What they show is the host's part. *direct* is
+by a communicator that does not block, *blocking* with `nccl_blocking=on`; medians of
+`gpu_nccl_perf`, microseconds until the stream is through, in brackets until all is enqueued.
+
+| ranks | values | format | NCCL's own | direct | blocking |
+|---|---|---|---|---|---|
+"""
 _CALLS = """
 ## Calls of threads on one device
 
@@ -63,7 +74,7 @@ def measured_page(cases, codes, launches, reports):
         page += "".join(_stage_rows(found, first["benches"][size], last["benches"][size]))
     kernels = kernels_in(cases, codes)
     page += _CALLS + "".join(_call_rows(kernels, StageCalls(H200, found, launches), first, last))
-    return page
+    return page + _NCCL + "".join(_nccl_rows(last))
 
 
 def _stage_rows(found, first, last):
@@ -97,6 +108,23 @@ def _call_rows(kernels, stages, first, last):
 
 def calls_in(report):
     """{(format, ranks, values, "fused" or "stages"): microseconds} of part `bench fused`."""
-    [printed] = [part["printed"] for part in report["parts"] if part["name"] == "bench fused"]
-    rows = [line.split() for line in printed.splitlines() if line[:1] == " "]
-    return {(form, ranks, values, way): float(us) for ranks, values, form, way, us, _ in rows}
+    return {(form, ranks, values, way): float(us)
+            for ranks, values, form, way, us, _ in _printed_rows(report, "bench fused")}
+
+
+def _printed_rows(report, name):
+    """Words of each line of a table that a part printed."""
+    [printed] = [part["printed"] for part in report["parts"] if part["name"] == name]
+    return [line.split() for line in printed.splitlines() if line[:1] == " "]
+
+
+def _nccl_rows(report):
+    found = {}
+    for ranks, values, form, way, us, filled_us in _printed_rows(report, "bench nccl"):
+        kinds = found.setdefault((ranks, int(values), form), {})
+        kinds[way] = f"{float(us):.0f} ({float(filled_us):.0f})"
+    for (ranks, values, form), kinds in found.items():
+        if ranks == "1":  # no message
+            continue
+        cells = " | ".join(kinds.get(way, "") for way in ("NCCL's", "direct", "blocking"))
+        yield f"| {ranks} | {values:,} | `{form}` | {cells} |\n"

@@ -59,7 +59,7 @@ out. Ranks that share a device take turns on it.
 *host* and *call* are by a communicator of NCCL that blocks: one that you lend, or with the option
 `nccl_blocking=on`. Without it the library's own do not block, so that calls end in time when a rank
 is missing. Recent versions of NCCL then create a thread for each operation, and the host waits for
-it, an estimated {nccl:.0f} microseconds. *thread host* and *thread call* are the times with these.
+it, {nccl:.0f} microseconds on an H200. *thread host* and *thread call* are the times with these.
 
 | format | ranks | where | kernels | links | host | call | thread host | thread call |
 |---|---|---|---|---|---|---|---|---|

@@ -20,7 +20,8 @@ class Device:
     shared_bytes: int = 228 * 1024
     link_bandwidth: float = 370e9  #: bytes a second over NVLink, each way
     enqueue_s: float = 2.5e-6  #: of a host, for a launch, a copy or a call of NCCL that blocks
-    enqueue_nccl_s: float = 40e-6  #: for one that does not: NCCL creates a thread for it
+    #: For one that does not, for which NCCL creates a thread; measured (docs/results/gpu-h200.md).
+    enqueue_nccl_s: float = 85e-6
 
     # Of fused kernels, and of short calls beside them; estimates.
     peer_latency_s: float = 1400e-9  #: of a load from a peer over NVLink: twice latency_s
