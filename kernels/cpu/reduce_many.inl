@@ -215,15 +215,16 @@ class RescaledSource {
     }
   }
 
-  /** Segments of a block follow each other: memory is written once for each block. */
-  void merge_peaks(SegmentMap map, const PeakTile& peaks) {
-    uint32_t largest = 0;
-    for (uint32_t s = 0; s < kTileSegments; ++s) {
-      largest = larger(largest, peaks.magnitude[s]);
-      const size_t block = map[s];
-      if (s + 1 < kTileSegments && map[s + 1] == block) continue;
-      peaks_[block] = larger(peaks_[block], largest);
-      largest = 0;
+  /** Segments of a block follow each other: memory is written once for each block. Not inlined: gcc
+   *  would take each magnitude out of vectors that are in memory anyway. */
+  __attribute__((noinline)) void merge_peaks(SegmentMap map, const PeakTile& peaks) {
+    const uint32_t in_block = map.is_one() ? kTileSegments : (1u << map.shift) / kSegmentValues;
+    for (uint32_t first = 0; first < kTileSegments; first += in_block) {
+      uint32_t largest = peaks_[map[first]];
+      for (uint32_t s = first; s < first + in_block; ++s) {
+        largest = larger(largest, peaks.magnitude[s]);
+      }
+      peaks_[map[first]] = largest;
     }
   }
 

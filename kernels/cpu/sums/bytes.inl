@@ -156,6 +156,34 @@ GQ_INLINE Halves larger_of_two(Halves a, Halves b) {
 GQ_INLINE Halves larger_magnitudes(const int16_t* sums) {
   Halves even, odd;
   memcpy(&even, sums, sizeof even);
+// Of a tile's sums: eight vectors become one for their peaks.
+constexpr uint32_t kPeakVectors = 8;
+constexpr uint32_t kPeakValues = kTileValues / kPeakVectors;
+constexpr uint32_t kPeakSegments = kPeakValues / kSegmentValues;
+constexpr uint32_t kPeakParts = GQ_VECTOR_BYTES / 16 / kPeakSegments;  // of 128 bits, per segment
+
+static_assert(kPeakSegments * kPeakParts * 16 == GQ_VECTOR_BYTES && kPeakParts <= 2);
+
+/** Where part kPart of each segment is. */
+template <uint32_t kPart, uint32_t... kSegment>
+GQ_INLINE auto parts_of_segments(Halves all, std::integer_sequence<uint32_t, kSegment...>) {
+  return __builtin_shufflevector(
+      all, all,
+      ((kSegment % kPeakSegments * kPeakParts + kPart) * 8 + kSegment / kPeakSegments)...);
+}
+
+/** In vectors to the end: gcc makes jumps of a loop over segments, which no processor foresees. */
+GQ_INLINE void store_peaks(Halves all, PeakTile& peaks) {
+  using SegmentWords = int32_t __attribute__((vector_size(4 * kTileSegments)));
+  using SegmentFloats = float __attribute__((vector_size(4 * kTileSegments)));
+  const auto segments = std::make_integer_sequence<uint32_t, kTileSegments>();
+  const auto first = parts_of_segments<0>(all, segments);
+  const auto last = parts_of_segments<kPeakParts - 1>(all, segments);
+  const SegmentWords largest = __builtin_convertvector(first > last ? first : last, SegmentWords);
+  const SegmentFloats magnitudes = __builtin_convertvector(largest, SegmentFloats);
+  memcpy(peaks.magnitude, &magnitudes, sizeof magnitudes);
+}
+
   memcpy(&odd, sums + GQ_VECTOR_BYTES / 2, sizeof odd);
   return larger_signed(magnitudes(even), magnitudes(odd));
 }
@@ -163,15 +191,11 @@ GQ_INLINE Halves larger_magnitudes(const int16_t* sums) {
 /** Eight vectors, of a segment or two each, become one: number k of each 128 bits is the largest of
  *  those bits in vector k. */
 void find_peaks(const int16_t* sums, PeakTile& peaks) {
-  constexpr uint32_t kValues = kTileValues / 8;
-  constexpr uint32_t kSegments = kValues / kSegmentValues;
-  constexpr uint32_t kParts = GQ_VECTOR_BYTES / 16 / kSegments;  // of 128 bits, per segment
-  static_assert(kSegments * kParts * 16 == GQ_VECTOR_BYTES && kParts <= 2);
-  Halves most[8];
-  GQ_UNROLL for (uint32_t v = 0; v < 8; ++v) {
-    most[v] = larger_magnitudes(sums + v * kValues);
-    if constexpr (kValues > GQ_VECTOR_BYTES) {
-      const Halves rest = larger_magnitudes(sums + v * kValues + GQ_VECTOR_BYTES);
+  Halves most[kPeakVectors];
+  GQ_UNROLL for (uint32_t v = 0; v < kPeakVectors; ++v) {
+    most[v] = larger_magnitudes(sums + v * kPeakValues);
+    if constexpr (kPeakValues > GQ_VECTOR_BYTES) {
+      const Halves rest = larger_magnitudes(sums + v * kPeakValues + GQ_VECTOR_BYTES);
       most[v] = larger_signed(most[v], rest);
     }
   }
@@ -180,14 +204,7 @@ void find_peaks(const int16_t* sums, PeakTile& peaks) {
   }
   const Halves lower = larger_of_two<Words, 4>(most[0], most[1]);
   const Halves upper = larger_of_two<Words, 4>(most[2], most[3]);
-  const Halves all = larger_of_two<Lanes64, 8>(lower, upper);
-  uint16_t largest[GQ_VECTOR_BYTES / 2];
-  memcpy(largest, &all, sizeof largest);
-  for (uint32_t s = 0; s < kTileSegments; ++s) {
-    const uint32_t first = s % kSegments * kParts * 8 + s / kSegments;
-    const uint16_t a = largest[first], b = largest[first + (kParts - 1) * 8];
-    peaks.magnitude[s] = float_bits(static_cast<float>(a > b ? a : b));
-  }
+  store_peaks(larger_of_two<Lanes64, 8>(lower, upper), peaks);
 }
 
 /** For words of 16 bytes: byte k of word w comes from byte w of word k. */
