@@ -28,8 +28,8 @@ void for_each_tile(const Range& range, Work work) {
 }
 
 // Values whose norms are looked up at once, at most: the fewest that fill a vector with norms of
-// blocks of 128, and as many as a rotation mixes.
-constexpr uint32_t kStretchValues = 1024;
+// blocks of 128, and at least as many as a rotation mixes.
+constexpr uint32_t kStretchValues = GQ_VECTOR_BYTES == 64 ? 2048 : 1024;
 
 static_assert(kStretchValues % kTileValues == 0, "a stretch is whole tiles");
 
