@@ -87,13 +87,16 @@ SegmentMap block_map(const Tile& tile) {
   return SegmentMap{tile.offset, block_log2(kAdaptiveBlock)};
 }
 
-/** Encodes one tile of a granule and writes its planes; lanes beyond the last value are 0. */
-template <typename Uniforms>
+/** Encodes one tile of a granule and writes its planes; lanes beyond the last value are 0.
+ *  prefetch(first, end) prefetches such a part of a later tile. */
+template <typename Uniforms, typename Prefetch>
 void encode_blocks(const float* value, const Granule& granule, const Tile& tile,
                    const GranuleBlocks& blocks, const ScaleSet& scales,
-                   const Thresholds& thresholds, uint32_t* words) {
+                   const Thresholds& thresholds, uint32_t* words, Prefetch prefetch) {
+  prefetch(0, kPrefetchedFirst);
   Uniforms uniforms;
   uniforms.fill(thresholds, granule.first_value + tile.offset);
+  prefetch(kPrefetchedFirst, kTileValues);
   BlockSteps steps = blocks.steps;
   steps.first = static_cast<uint32_t>(tile.offset / kAdaptiveBlock);
   CodeTile lanes;
@@ -146,14 +149,20 @@ __attribute__((noinline)) void norm_granules(const NormArgs& args) {
   });
 }
 
-/** The next granule, which prefetchers do not know. In line: gcc drops calls of functions that only
- *  prefetch. */
-GQ_INLINE void prefetch_granule(const QuantizeArgs& args, const Granule& granule,
-                                const Tile& tile) {
-  if (args.dtype != GQSGD_FLOAT32) return;
-  const size_t next = granule.offset + args.range.group.stride_values + tile.offset;
-  prefetch_values(static_cast<const float*>(args.values) + next);
-}
+/** The values of a tile of the next granule, which prefetchers do not know. */
+struct NextGranule {
+  const float* value;  ///< null: of another type
+
+  NextGranule(const QuantizeArgs& args, const Granule& granule, const Tile& tile)
+      : value(args.dtype != GQSGD_FLOAT32 ? nullptr
+                                          : static_cast<const float*>(args.values) +
+                                                granule.offset + args.range.group.stride_values +
+                                                tile.offset) {}
+
+  GQ_INLINE void operator()(uint32_t first, uint32_t end) const {
+    if (value != nullptr) prefetch_values<kSecondCache>(value, first, end);
+  }
+};
 
 __attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
   const Coding& coding = args.coding;
@@ -171,9 +180,9 @@ __attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
       for_each_tile_of(granule, [&](const Tile& tile) {
         ValueTile local;
         const float* value = load_values(values, args.dtype, tile, local);
-        prefetch_granule(args, granule, tile);
         encode_blocks<typename decltype(uniforms)::type>(value, granule, tile, blocks, scales,
-                                                         thresholds, args.words);
+                                                         thresholds, args.words,
+                                                         NextGranule(args, granule, tile));
       });
     });
   });
@@ -311,7 +320,8 @@ __attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) 
       for_each_tile_of(granule, [&](const Tile& tile) {
         const float* const value = sums.tile[tile.offset / kTileValues].value;
         encode_blocks<typename decltype(uniforms)::type>(value, granule, tile, blocks, scales,
-                                                         thresholds, args.out_words);
+                                                         thresholds, args.out_words,
+                                                         [](uint32_t, uint32_t) {});
       });
     });
   });
@@ -397,7 +407,7 @@ void dequantize_granule(const DequantizeArgs& args, const Granule& granule,
     const bool at_once = is_at_once(args, tile);
     if (at_once) {  // the next granule's, which prefetchers do not know
       const float* const results = static_cast<const float*>(args.values) + tile.offset;
-      prefetch_values(results + args.range.group.stride_values);
+      prefetch_values<kSecondCache>(results + args.range.group.stride_values, 0, kTileValues);
     }
     ValueTile values;
     float* const value =

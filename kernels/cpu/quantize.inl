@@ -57,7 +57,8 @@ struct ExponentialEncoder {
 
 /** Encodes whole ranges. `Source` hands out values, in a type that the encoder takes: load(tile,
  *  local, scales) returns those of a tile and sets their scales where the tile before had others;
- *  map(tile) maps scales to values. */
+ *  map(tile) maps scales to values; prefetch(tile, first, end) prefetches such a part of what is
+ *  read after the tile. */
 template <typename Encoder, typename Source>
 struct RangeEncoder {
   const Encoder& encoder;
@@ -89,8 +90,10 @@ struct RangeEncoder {
     for_each_tile(range, [&](const Tile& tile) {
       ValueTile values;
       const auto* value = source.load(tile, values, scales);
+      source.prefetch(tile, 0, kPrefetchedFirst);
       Uniforms uniforms;  // after the scales, whose divisions end meanwhile
       uniforms.fill(thresholds, range.first_value + tile.offset);
+      source.prefetch(tile, kPrefetchedFirst, kTileValues);
       write_codes<Encoder::kBits>(
           out, tile, [&](uint8_t* byte) { encode_tile(value, source.map(tile), uniforms, byte); });
     });
@@ -118,6 +121,7 @@ struct ValueSource {
   const Encoder& encoder;
   Norms norms;
   Values values;
+  const float* in_place = nullptr;  ///< the tile, where it is not a copy
 
   SegmentMap map(const Tile& tile) const { return norms.map(tile); }
 
@@ -128,8 +132,12 @@ struct ValueSource {
       fill_scales(encoder, set, scales);
     }
     const float* value = values.load(tile, local);
-    if (!values.are_rotated() && value != local.value) prefetch_values(value + kValuesAhead);
+    in_place = !values.are_rotated() && value != local.value ? value : nullptr;
     return value;
+  }
+
+  GQ_INLINE void prefetch(const Tile&, uint32_t first, uint32_t end) const {
+    if (in_place != nullptr) prefetch_values<kFirstCache>(in_place + kValuesAhead, first, end);
   }
 };
 

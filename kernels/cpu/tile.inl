@@ -53,15 +53,23 @@ void for_each_tile_apart(const Range& range, Work work) {
 }
 
 // Prefetchers of the hardware end at pages of 4 KiB, and lose track where little is read for much
-// that is computed: then it pays to prefetch the values one page on (1.3 times as fast from
-// memory).
-constexpr uint32_t kValuesAhead = 1024;
+// that is computed: then it pays to prefetch. Not a page ahead: the sets of the first cache that
+// such values belong to have those under way.
+constexpr uint32_t kValuesAhead = 768;
 
-/** Prefetches a tile of values, which may lie behind the end of their buffer. In line: gcc drops
- *  calls of functions that only prefetch. */
-GQ_INLINE void prefetch_values(const float* value) {
+// Prefetches that find no room among the misses of a processor hold it up. So few of a tile's are
+// made before its random words are, the others after them (1.2 times as fast as all at once).
+constexpr uint32_t kPrefetchedFirst = kTileValues / 4;
+
+// For prefetch_values(). Values a granule ahead belong to the first cache's sets that are in use.
+constexpr int kSecondCache = 2, kFirstCache = 3;
+
+/** Prefetches values first .. end - 1, which may lie behind the end of their buffer. In line: gcc
+ *  drops calls of functions that only prefetch. */
+template <int kCache>
+GQ_INLINE void prefetch_values(const float* value, uint32_t first, uint32_t end) {
   constexpr uint32_t kLineValues = 64 / sizeof(float);
-  for (uint32_t e = 0; e < kTileValues; e += kLineValues) __builtin_prefetch(value + e, 0, 2);
+  for (uint32_t e = first; e < end; e += kLineValues) __builtin_prefetch(value + e, 0, kCache);
 }
 
 /** A tile of values as float32: the buffer itself where it can be, else a padded copy. */

@@ -108,12 +108,8 @@ void add_bytes(const ReduceManyArgs& args, const Tile& tile, HalfTile& sums) {
   const uint16_t offset = static_cast<uint16_t>(ranks * args.coding.steps);
   for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
     ByteSums sum(Bytes{});
-    // While codes are made, no operand is read: prefetchers lose track.
-    __builtin_prefetch(bytes_at<8>(args.out_words, tile) + e + kStretchValues, 1);
     for (uint32_t rank = 0; rank < ranks; ++rank) {
-      const uint8_t* const operand = bytes_at<8>(args.words[rank], tile);
-      __builtin_prefetch(operand + e + kStretchValues);
-      sum.add(operand_bytes<8, kFull>(operand, tile, e));
+      sum.add(operand_bytes<8, kFull>(bytes_at<8>(args.words[rank], tile), tile, e));
     }
     const Halves even = sum.even() - offset, odd = sum.odd - offset;
     memcpy(sums.value + e, &even, sizeof even);
@@ -156,6 +152,10 @@ GQ_INLINE Halves larger_of_two(Halves a, Halves b) {
 GQ_INLINE Halves larger_magnitudes(const int16_t* sums) {
   Halves even, odd;
   memcpy(&even, sums, sizeof even);
+  memcpy(&odd, sums + GQ_VECTOR_BYTES / 2, sizeof odd);
+  return larger_signed(magnitudes(even), magnitudes(odd));
+}
+
 // Of a tile's sums: eight vectors become one for their peaks.
 constexpr uint32_t kPeakVectors = 8;
 constexpr uint32_t kPeakValues = kTileValues / kPeakVectors;
@@ -182,10 +182,6 @@ GQ_INLINE void store_peaks(Halves all, PeakTile& peaks) {
   const SegmentWords largest = __builtin_convertvector(first > last ? first : last, SegmentWords);
   const SegmentFloats magnitudes = __builtin_convertvector(largest, SegmentFloats);
   memcpy(peaks.magnitude, &magnitudes, sizeof magnitudes);
-}
-
-  memcpy(&odd, sums + GQ_VECTOR_BYTES / 2, sizeof odd);
-  return larger_signed(magnitudes(even), magnitudes(odd));
 }
 
 /** Eight vectors, of a segment or two each, become one: number k of each 128 bits is the largest of
