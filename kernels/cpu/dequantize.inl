@@ -223,9 +223,11 @@ void dequantize_rotated(Tiles& tiles, const DequantizeArgs& args) {
     const bool is_whole = left.value_count == kRotationValues;
     const bool at_once = is_whole && args.dtype == GQSGD_FLOAT32;
     const uint32_t* const own_signs = signs.of_rotation(first);
-    if (is_whole) {
-      float* const values = static_cast<float*>(args.values) + first;
-      rotate_whole_back(own_signs, buffer, at_once ? values : buffer.value);
+    float* const values = static_cast<float*>(args.values) + first;
+    if (at_once && args.nontemporal) {
+      rotate_whole_back<true>(own_signs, buffer, values);
+    } else if (is_whole) {
+      rotate_whole_back<false>(own_signs, buffer, at_once ? values : buffer.value);
     } else {
       rotate_last_back(own_signs, left.value_count, buffer);
     }
@@ -315,12 +317,17 @@ __attribute__((noinline)) void dequantize_any(const DequantizeArgs& args) {
 }
 
 /** Whether non-temporal stores of a stage's results are faster from memory. Lines that two tiles
- *  share hold up what is stored behind them; rotations take longer to compute than to store; and
- *  without codes as much is read as written. */
+ *  share hold up what is stored behind them, and without codes as much is read as written. Vectors
+ *  of whole lines need not read what they replace, but where it is not stored in a few places in
+ *  order: with norms of blocks, in granules and by rotations. Rotations with shorter vectors take
+ *  longer to compute than to store (docs/results/stage-changes.md). */
 bool gains_by_nontemporal(const DequantizeArgs& args) {
-  const bool has_codes = args.coding.levels != Levels::none && !is_narrow(args.coding.levels);
+  const Coding& coding = args.coding;
+  const bool has_codes = coding.levels != Levels::none && !is_narrow(coding.levels);
   const bool aligned = reinterpret_cast<uintptr_t>(args.values) % kLineBytes == 0;
-  return GQ_NONTEMPORAL != 0 && has_codes && !args.coding.rotated && aligned;
+  const bool whole_lines = GQ_VECTOR_BYTES == kLineBytes;
+  const bool gains = whole_lines ? coding.rotated || coding.block > 0 : !coding.rotated;
+  return GQ_NONTEMPORAL != 0 && has_codes && gains && aligned;
 }
 
 StageError dequantize(const DequantizeArgs& args) {

@@ -194,7 +194,17 @@ void enter_rotation(const float* value, const uint32_t* signs, const NextTile& n
   });
 }
 
+/** Stores a vector that is a whole line past the caches. */
+GQ_INLINE void stream_vector(float* to, Floats from) {
+#if GQ_VECTOR_BYTES == 64
+  _mm512_stream_ps(to, from);
+#else
+  memcpy(to, &from, sizeof from);
+#endif
+}
+
 /** rotation_out() of the sums of a whole rotation, which grow by nothing. */
+template <bool kNontemporal>
 struct StoreRotatedBack {
   const uint32_t* signs;
   float* value;
@@ -206,11 +216,15 @@ struct StoreRotatedBack {
     const Floats signed_sums = reinterpret_cast<Floats>(reinterpret_cast<Words>(sums) ^ sign);
     const Floats values = signed_sums + Floats{};  // no negative zero
     const Floats nan = in_all_lanes(float_from_bits(kFloatNanBits));
-    StoreSums{value}(first, offset, values == values ? values : nan);
+    const Floats results = values == values ? values : nan;
+    if constexpr (kNontemporal) return stream_vector(value + first + offset, results);
+    StoreSums{value}(first, offset, results);
   }
 };
 
-/** A whole rotation back, from the buffer to `value`. */
+/** A whole rotation back, from the buffer to `value`, with non-temporal stores of lines if
+ *  gains_by_nontemporal(). */
+template <bool kNontemporal>
 void rotate_whole_back(const uint32_t* signs, RotationBuffer& buffer, float* value) {
   near_stages(kRotationValues, buffer.value, [&](uint32_t first, uint32_t e) {
     Floats values;
@@ -218,7 +232,7 @@ void rotate_whole_back(const uint32_t* signs, RotationBuffer& buffer, float* val
     return values;
   });
   if constexpr (GQ_VECTOR_BYTES == 64) {
-    finish_rotation(buffer, StoreRotatedBack{signs, value});
+    finish_rotation(buffer, StoreRotatedBack<kNontemporal>{signs, value});
   } else {  // Shorter vectors would write parts of lines in another order than they lie in.
     finish_rotation(buffer);
     if (value == buffer.value) return leave_rotation(signs, kRotationValues, value, value);
@@ -238,6 +252,7 @@ void enter_rotation(const float* value, const uint32_t* signs, const NextTile& n
 
 void finish_rotation(RotationBuffer& buffer) { hadamard(buffer.value, kRotationValues); }
 
+template <bool>
 void rotate_whole_back(const uint32_t* signs, RotationBuffer& buffer, float* value) {
   finish_rotation(buffer);
   leave_rotation(signs, kRotationValues, buffer.value, value);
