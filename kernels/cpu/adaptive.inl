@@ -57,17 +57,14 @@ void load_norms(const uint16_t* codes, const Granule& granule, NormSet& norms) {
   for (uint32_t k = 0; k < kNormsAtOnce; ++k) norms.norm[k] = norm_from_code(code[k]);
 }
 
-/** Norms, widths and steps of the blocks of one granule. */
+/** Widths and steps of the blocks of one granule. */
 struct GranuleBlocks {
-  NormSet norms;
   BlockSteps steps;
   BlockPlanes planes;
 
   /** plane_end: that of BlockPlanes. */
-  GranuleBlocks(const uint16_t* codes, const GroupWidths& widths, const Granule& granule,
-                uint32_t plane_end)
+  GranuleBlocks(const GroupWidths& widths, const Granule& granule, uint32_t plane_end)
       : planes(BlockPlanes{widths.width, widths.first_plane, plane_end}.from(granule.first_block)) {
-    load_norms(codes, granule, norms);
     steps.first = 0;
     for (uint32_t k = 0; k < kNormsAtOnce; ++k) steps.steps[k] = code_max(kWidthMin);
     for (uint32_t k = 0; k < kGranuleBlocks; ++k) {  // widths beyond the last block are 0
@@ -173,9 +170,11 @@ __attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
   const Thresholds thresholds = quantize_thresholds(coding, args.random);
   with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
     for_each_granule(args.range, [&](const Granule& granule) {
-      const GranuleBlocks blocks(args.norms.blocks, widths, granule, plane_end);
+      const GranuleBlocks blocks(widths, granule, plane_end);
+      NormSet norms;
+      load_norms(args.norms.blocks, granule, norms);
       ScaleSet scales;
-      fill_scales(blocks.steps, blocks.norms, scales);
+      fill_scales(blocks.steps, norms, scales);
       const void* values = values_from(args.values, args.dtype, granule.offset);
       for_each_tile_of(granule, [&](const Tile& tile) {
         ValueTile local;
@@ -276,27 +275,25 @@ __attribute__((noinline)) void rescale_sums(const ReduceManyArgs& args, const Gr
                                             NormSet& norms) {
   const double ranks = args.coding.ranks;
   uint16_t codes[kNormsAtOnce];
-  norms = blocks.norms;
   rescale_norms([&](uint32_t k) { return full_sum(ranks, blocks, k); }, sums.peak, norms, codes);
   memcpy(args.out_scales + granule.first_block, codes, granule.block_count() * sizeof *codes);
 }
 
-/** The norms that the sums of a granule are encoded with; with rescale they follow from the sums,
- *  and their codes are written. */
+/** Makes of a granule's norms those that its sums are encoded with; with rescale they follow from
+ *  the sums, and their codes are written. */
 void find_sum_norms(const ReduceManyArgs& args, const Granule& granule,
                     const GranuleBlocks& blocks, const GranuleSums& sums, NormSet& norms) {
   if (args.coding.rescale && args.operand_scales_bytes == 0) {
     return rescale_sums(args, granule, blocks, sums, norms);
   }
-  for (uint32_t b = 0; b < kNormsAtOnce; ++b) norms.norm[b] = 0;
   for (uint32_t b = 0; b < granule.block_count(); ++b) {
     const double full = full_sum(args.coding.ranks, blocks, b);
+    const float norm = norms.norm[b];
     norms.norm[b] = static_cast<float>(full);
     if (!args.coding.rescale) continue;
     const bool by_peak = args.operand_scales_bytes != 0 && blocks.planes.width[b] > 0;
     const Rescaled made = by_peak ? rescaled_means(sums.peak[b])
-                                  : rescaled(blocks.norms.norm[b], float_from_bits(sums.peak[b]),
-                                             full);
+                                  : rescaled(norm, float_from_bits(sums.peak[b]), full);
     norms.norm[b] = made.sum_norm;
     args.out_scales[granule.first_block + b] = made.code;
   }
@@ -310,10 +307,11 @@ __attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) 
   const Thresholds thresholds = encode_thresholds_of(args);
   with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
     for_each_granule(args.range, [&](const Granule& granule) {
-      const GranuleBlocks blocks(args.norms.blocks, widths, granule, 0);
+      const GranuleBlocks blocks(widths, granule, 0);
       GranuleSums sums;
       add_granule(args, granule, blocks, sums);
       NormSet norms;
+      load_norms(args.norms.blocks, granule, norms);
       find_sum_norms(args, granule, blocks, sums, norms);
       ScaleSet scales;
       fill_scales(blocks.steps, norms, scales);
@@ -430,7 +428,7 @@ __attribute__((noinline)) void dequantize_adaptive(const DequantizeArgs& args) {
   find_widths(args.norms.blocks, args.range.group, widths);
   const uint32_t plane_end = plane_end_of(args.range, widths);
   for_each_granule(args.range, [&](const Granule& granule) {
-    const GranuleBlocks blocks(args.norms.blocks, widths, granule, plane_end);
+    const GranuleBlocks blocks(widths, granule, plane_end);
     StepSet steps;
     fill_steps(args, granule, blocks.steps, steps);
     DequantizeArgs here = args;
