@@ -112,15 +112,6 @@ void add_none(const ReduceManyArgs& args) {
   });
 }
 
-/** Prefetches the codes of values first .. end - 1, to write them if kWrite is 1. */
-template <int kWrite>
-GQ_INLINE void prefetch_codes(const uint32_t* words, uint32_t bits, size_t first, size_t end) {
-  const uint8_t* const byte = reinterpret_cast<const uint8_t*>(words);
-  for (size_t k = first * bits / 8; k < end * bits / 8; k += kLineBytes) {
-    __builtin_prefetch(byte + k, kWrite);
-  }
-}
-
 /** Wide sums under one scale: `full`, where all ranks hold their top code, is the most they are. */
 template <typename Encoder, typename Add>
 struct SumSource {
@@ -213,10 +204,7 @@ class RescaledSource {
    *  prefetchers lose track. */
   GQ_INLINE void prefetch(const Tile& tile, uint32_t first, uint32_t end) const {
     const size_t ahead = tile.offset + kStretchValues;
-    for (uint32_t k = 0; k < operand_count(args_); ++k) {
-      prefetch_codes<0>(args_.words[k], args_.coding.bits, ahead + first, ahead + end);
-    }
-    prefetch_codes<1>(args_.out_words, args_.coding.bits_down, ahead + first, ahead + end);
+    prefetch_sum(args_, ahead + first, ahead + end);
   }
 
  private:
