@@ -121,7 +121,6 @@ struct ValueSource {
   const Encoder& encoder;
   Norms norms;
   Values values;
-  const float* in_place = nullptr;  ///< the tile, where it is not a copy
 
   SegmentMap map(const Tile& tile) const { return norms.map(tile); }
 
@@ -131,13 +130,12 @@ struct ValueSource {
       norms.load(tile, set);
       fill_scales(encoder, set, scales);
     }
-    const float* value = values.load(tile, local);
-    in_place = !values.are_rotated() && value != local.value ? value : nullptr;
-    return value;
+    return values.load(tile, local);
   }
 
-  GQ_INLINE void prefetch(const Tile&, uint32_t first, uint32_t end) const {
-    if (in_place != nullptr) prefetch_values<kFirstCache>(in_place + kValuesAhead, first, end);
+  GQ_INLINE void prefetch(const Tile& tile, uint32_t first, uint32_t end) const {
+    const float* const value = values.values_after(tile);
+    if (value != nullptr) prefetch_values<kFirstCache>(value, first, end);
   }
 };
 
@@ -146,7 +144,8 @@ void quantize_range(const Encoder& encoder, const QuantizeArgs& args) {
   const Coding& coding = args.coding;
   ValueSource<Encoder> source{
       encoder, Norms(args.norms, coding, args.range.value_count),
-      Values(args.values, args.dtype, args.range, coding.rotated, args.random)};
+      Values(args.values, args.dtype, args.range, coding.rotated, args.random,
+             Prefetches::by_caller)};
   const Range range = source.values.coded_range();
   encode_range(encoder, source, range, quantize_thresholds(coding, args.random), coding.rounding,
                {args.words, args.nontemporal});

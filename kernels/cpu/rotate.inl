@@ -7,15 +7,15 @@ struct RotationBuffer {
 
 static_assert(kRotationValues % kTileValues == 0, "a rotation is whole tiles");
 
-/** The tile that is read one rotation after another, in a caller's memory. A rotation is a page
- *  long, where prefetchers of the hardware end: its lines are prefetched while their counterparts
- *  are read (1.3 times as fast from memory as nothing or all at once). */
-struct NextTile {
-  const char* first;
+/** What is read after a tile that enters a rotation. A rotation is a page long, where prefetchers of
+ *  the hardware end: lines ahead are prefetched one by one while others are read (1.3 times as fast
+ *  from memory as nothing or all at once). */
+struct ValuesBehind {
+  const char* first;  ///< null: nothing is prefetched
   uint32_t value_bytes;
 
   GQ_INLINE void prefetch(uint32_t e) const {
-    if (e % 16 == 0) __builtin_prefetch(first + size_t{e} * value_bytes);
+    if (first != nullptr && e % 16 == 0) __builtin_prefetch(first + size_t{e} * value_bytes);
   }
 };
 
@@ -182,7 +182,7 @@ GQ_INLINE Words sign_shifts(uint32_t first) {
 static_assert(kNearValues % kSignsPerWord == 0, "shifts are constants: each pass begins a word");
 
 /** A tile of values enters a rotation and passes the first of its stages. */
-void enter_rotation(const float* value, const uint32_t* signs, const NextTile& next,
+void enter_rotation(const float* value, const uint32_t* signs, const ValuesBehind& next,
                     float* target) {
   near_stages(kTileValues, target, [&](uint32_t first, uint32_t e) {
     next.prefetch(first + e);
@@ -242,7 +242,7 @@ void rotate_whole_back(const uint32_t* signs, RotationBuffer& buffer, float* val
 
 #else
 
-void enter_rotation(const float* value, const uint32_t* signs, const NextTile& next,
+void enter_rotation(const float* value, const uint32_t* signs, const ValuesBehind& next,
                     float* target) {
   for (uint32_t e = 0; e < kTileValues; ++e) {
     next.prefetch(e);
@@ -306,25 +306,35 @@ void rotate_last_back(const uint32_t* signs, size_t value_count, RotationBuffer&
   });
 }
 
+/** Whether Values prefetch what load() rotates, or its caller does, with values_after(). */
+enum class Prefetches { by_load, by_caller };
+
 /** A caller's values, tile by tile, rotated if the format has rotations: then in order, and filled
  *  up with zeros. */
 class Values {
  public:
   Values(const void* values, int32_t dtype, const Range& range, bool rotated,
-         const RandomSite& site)
+         const RandomSite& site, Prefetches prefetches = Prefetches::by_load)
       : values_(values),
         dtype_(dtype),
         range_(range),
         rotated_(rotated),
+        by_load_(prefetches == Prefetches::by_load || dtype != GQSGD_FLOAT32),
         signs_(site, range.first_value) {}
+
+  /** Values to prefetch with those of a tile; a rotation's are read at once. Null if there are none
+   *  for the caller. */
+  const float* values_after(const Tile& tile) const {
+    if (dtype_ != GQSGD_FLOAT32) return nullptr;
+    const size_t ahead = rotated_ ? kRotationValues : kValuesAhead;
+    return static_cast<const float*>(values_) + tile.offset + ahead;
+  }
 
   const float* load(const Tile& tile, ValueTile& local) {
     if (!rotated_) return load_values(values_, dtype_, tile, local);
     if (tile.offset % kRotationValues == 0) rotate_forth(tile.offset);
     return buffer_.value + tile.offset % kRotationValues;
   }
-
-  bool are_rotated() const { return rotated_; }
 
   Range coded_range() const {
     return Range{range_.first_value, code_count(rotated_, range_.value_count)};
@@ -339,10 +349,10 @@ class Values {
 
  private:
   /** May lie behind the end of the values. */
-  NextTile next_of(size_t first) const {
+  ValuesBehind behind(size_t first) const {
     const uint32_t value_bytes = dtype_size_bytes(dtype_);
-    return {static_cast<const char*>(values_) + (first + kRotationValues) * value_bytes,
-            value_bytes};
+    const char* const values = static_cast<const char*>(values_);
+    return {by_load_ ? values + (first + kValuesAhead) * value_bytes : nullptr, value_bytes};
   }
 
   void rotate_forth(size_t first) {
@@ -351,7 +361,7 @@ class Values {
     for (uint32_t done = 0; done < kRotationValues; done += kTileValues) {
       ValueTile local;
       const float* value = load_values(values_, dtype_, Tile{first + done, kTileValues}, local);
-      enter_rotation(value, signs + done / kSignsPerWord, next_of(first + done),
+      enter_rotation(value, signs + done / kSignsPerWord, behind(first + done),
                      buffer_.value + done);
     }
     finish_rotation(buffer_);
@@ -379,7 +389,7 @@ class Values {
   const void* values_;
   int32_t dtype_;
   Range range_;
-  bool rotated_;
+  bool rotated_, by_load_;
   Signs signs_;
   RotationBuffer buffer_;
 };
