@@ -195,11 +195,12 @@ void reduce_many_powers(const ReduceManyArgs& args) {
   const float unit = kBits == 8 ? 1 : static_cast<float>(kNibbleOffset);
   const PowerScale scale = power_scale(args.coding, unit);
   for_each_tile(args.range, [&](const Tile& tile) {
+    constexpr bool kGains = GQ_VECTOR_BYTES == 64;  // AVX2: 0.94 to 0.98 times as fast with it
     const size_t ahead = tile.offset + kStretchValues;
-    prefetch_sum(args, ahead, ahead + kPrefetchedFirst);
+    if (kGains) prefetch_sum(args, ahead, ahead + kPrefetchedFirst);
     RandomTile random;
     if (!kNearest) thresholds.fill_own(args.range.first_value + tile.offset, random);
-    prefetch_sum(args, ahead + kPrefetchedFirst, ahead + kTileValues);
+    if (kGains) prefetch_sum(args, ahead + kPrefetchedFirst, ahead + kTileValues);
     write_codes<kBits>({args.out_words, args.nontemporal}, tile, [&](uint8_t* byte) {
       if (is_full(tile)) {
         add_power_tile<kBits, true, kNearest>(args, scale, tile, random, byte);
