@@ -8,8 +8,8 @@ struct RotationBuffer {
 static_assert(kRotationValues % kTileValues == 0, "a rotation is whole tiles");
 
 /** What is read after a tile that enters a rotation, which is a page long, where prefetchers of the
- *  hardware end: lines ahead are prefetched one by one while others are read (1.3 times as fast from
- *  memory as nothing or all at once). */
+ *  hardware end: lines ahead are prefetched one by one while others are read (1.3 times as fast
+ *  from memory as nothing or all at once). */
 struct ValuesBehind {
   const char* first;  ///< null: nothing is prefetched
   uint32_t value_bytes;
