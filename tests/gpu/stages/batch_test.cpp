@@ -72,7 +72,10 @@ TEST(Batch, FewPieces_BitsOfTheWhole) {
 
 TEST(Batch, TableOfPieces_BitsOfTheWhole) {
   for (const size_t pieces : {33, 64, 65, 200}) expect_bits_of_the_whole({pieces}, kPlace);
-  // More than one launch brings to the table, which is 511.
+}
+
+// More than one launch brings to the table, which is 511.
+TEST(Batch, TableOfSeveralLaunches_BitsOfTheWhole) {
   for (const size_t pieces : {512, 1200}) expect_bits_of_the_whole({pieces}, kLong);
 }
 
