@@ -14,9 +14,10 @@ _TOP = """# Stages and calls on an H200, predicted and measured
 
 `tools/gpu_check` ran on one {name} with driver {driver} ({date}, source {source}), and first on
 {first_date} with source {first_source}; its reports are [last.json](h200/last.json) and
-[first.json](h200/first.json). Every part of both was ok: equal bits with the CPU in every format,
-type, tail and alignment, more than 1e9 random values, groups of threads and processes, graphs,
-memcheck, racecheck, initcheck and synccheck. **There was one GPU, so nothing here is over NVLink.**
+[first.json](h200/first.json). {verdict}: equal bits with the CPU
+in every format, type, tail and alignment, more than 1e9 random values, groups of threads and
+processes, graphs, memcheck, racecheck, initcheck and synccheck. **There was one GPU, so nothing
+here is over NVLink.**
 
     tools/gpu_check                 # measures, on a machine with a GPU
     tools/gpu_model --build B       # writes this page from the reports
@@ -68,13 +69,23 @@ def measured_page(cases, codes, launches, reports):
         name=last["device"]["name"], driver=last["device"]["driver_version"], date=last["date"],
         source=last["source"], first_date=first["date"], first_source=first["source"],
         bandwidth=H200.bandwidth / 1e12, latency=H200.latency_s * 1e9, clock=H200.clock_hz / 1e9,
-        copy=last["benches"]["256_MiB"]["rows"][0]["gb_per_s"] / 1e3)
+        copy=last["benches"]["256_MiB"]["rows"][0]["gb_per_s"] / 1e3, verdict=_verdict(reports))
     for size in _SIZES:
         page += _STAGES.format(size=size.replace("_", " "))
         page += "".join(_stage_rows(found, first["benches"][size], last["benches"][size]))
     kernels = kernels_in(cases, codes)
     page += _CALLS + "".join(_call_rows(kernels, StageCalls(H200, found, launches), first, last))
     return page + _NCCL + "".join(_nccl_rows(last))
+
+
+def _verdict(reports):
+    failed = [(which, part) for which, report in zip(("first", "last"), reports, strict=True)
+              for part in report["parts"] if part["verdict"] != "ok"]
+    if not failed:
+        return "Every part of both was ok"
+    named = "; ".join(f"part *{part['name']}* of the {which} one {part['verdict']} "
+                      f"({part['said'].splitlines()[-1][:60]}..)" for which, part in failed)
+    return f"Every part of both was ok but {named}"
 
 
 def _stage_rows(found, first, last):
