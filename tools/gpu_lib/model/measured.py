@@ -14,10 +14,10 @@ _TOP = """# Stages and calls on an H200, predicted and measured
 
 `tools/gpu_check` ran on one {name} with driver {driver} ({date}, source {source}), and first on
 {first_date} with source {first_source}; its reports are [last.json](h200/last.json) and
-[first.json](h200/first.json). {verdict}: equal bits with the CPU
-in every format, type, tail and alignment, more than 1e9 random values, groups of threads and
-processes, graphs, memcheck, racecheck, initcheck and synccheck. **There was one GPU, so nothing
-here is over NVLink.**
+[first.json](h200/first.json). They compare bits with the CPU in every format, type, tail and
+alignment and for more than 1e9 random values, groups of threads and of processes, graphs, memcheck,
+racecheck, initcheck and synccheck. {verdict}.
+**There was one GPU, so nothing here is over NVLink.**
 
     tools/gpu_check                 # measures, on a machine with a GPU
     tools/gpu_model --build B       # writes this page from the reports
@@ -83,9 +83,9 @@ def _verdict(reports):
               for part in report["parts"] if part["verdict"] != "ok"]
     if not failed:
         return "Every part of both was ok"
-    named = "; ".join(f"part *{part['name']}* of the {which} one {part['verdict']} "
-                      f"({part['said'].splitlines()[-1][:60]}..)" for which, part in failed)
-    return f"Every part of both was ok but {named}"
+    return "Every part of both was ok but these:\n" + ";\n".join(
+        f"*{part['name']}* of the {which} {part['verdict']}, `{part['said'].splitlines()[-1][:60]}..`"
+        for which, part in failed)
 
 
 def _stage_rows(found, first, last):
