@@ -25,9 +25,10 @@ LINES = """
 def model(root, monkeypatch):
     monkeypatch.syspath_prepend(str(root / "tools"))
     from gpu_lib import machine_code
-    from gpu_lib.model import fused, fused_page, kernels, page, predict, stage_calls
+    from gpu_lib.model import fused, fused_page, kernels, measured, page, predict, stage_calls
     return {"machine_code": machine_code, "kernels": kernels, "page": page, "predict": predict,
-            "fused": fused, "fused_page": fused_page, "stage_calls": stage_calls}
+            "fused": fused, "fused_page": fused_page, "stage_calls": stage_calls,
+            "measured": measured}
 
 
 def code(model, **changes):
@@ -259,3 +260,20 @@ def test_a_target_that_is_missed_is_said(model):
     rows = [text.partition("| `blocks-8` | 8,388,608 |")[2].partition("\n")[0]
             for text in (fine, model["page"].page(cases, wide, launches))]
     assert rows[0] != rows[1], "instructions count in fused kernels, too"
+
+
+REPORT = {"parts": [
+    {"name": "test isa", "verdict": "ok", "said": "7 tests, 0 failed"},
+    {"name": "bench fused", "verdict": "ok", "said": "",
+     "printed": "# medians\nranks values format\n    2  1024  blocks-8   fused    37.9    18.4\n"}]}
+
+
+def test_calls_are_read_from_what_their_bench_printed(model):
+    assert model["measured"].calls_in(REPORT) == {("blocks-8", "2", "1024", "fused"): 37.9}
+
+
+def test_the_measured_page_names_what_failed(model):
+    failed = {"parts": [{"name": "test nccl", "verdict": "failed", "said": "more\n4 ranks hang"}]}
+    assert model["measured"].verdict_of((REPORT, REPORT)) == "Every part of both was ok"
+    said = model["measured"].verdict_of((REPORT, failed))
+    assert "*test nccl* of the last failed" in said and "4 ranks hang" in said

@@ -1,4 +1,4 @@
-"""docs/results/gpu-h200.md: what the model predicts for an H200, beside what was measured on one."""
+"""docs/results/gpu-h200.md: what the model predicts for an H200, beside what one measured."""
 
 import json
 from functools import reduce
@@ -23,10 +23,10 @@ racecheck, initcheck and synccheck. {verdict}.
     tools/gpu_model --build B       # writes this page from the reports
 
 *predicted* is what [the model](gpu-model.md) says for these kernels with constants that were
-written down before the first run: a copy at {bandwidth:.1f} TB/s, {latency:.0f} ns, {clock:.2f} GHz.
-The copy of the same run moved {copy:.2f} TB/s. *share* is of that copy's bytes a second. *first* is
-the same stage in the first run: [changes.md](h200/changes.md) says what was changed for it, and
-what is left.
+written down before the first run: a copy at {bandwidth:.1f} TB/s, {latency:.0f} ns, {clock:.2f}
+GHz. The copy of the same run moved {copy:.2f} TB/s. *share* is of that copy's bytes a second.
+*first* is the same stage in the first run: [changes.md](h200/changes.md) says what was changed for
+it, and what is left.
 """
 _STAGES = """
 ## Stages: {size} of float32
@@ -37,8 +37,8 @@ _STAGES = """
 _NCCL = """
 ## Calls over NCCL
 
-Threads that share the GPU, which NCCL's manual does not support: it copies through host memory then,
-so times of NCCL are not those of a GPU for each rank. What they show is the host's part. *direct* is
+Threads that share the GPU, which NCCL's manual does not support: it copies through host memory, so
+times of NCCL are not those of a GPU for each rank. What they show is the host's part. *direct* is
 by a communicator that does not block, *blocking* with `nccl_blocking=on`; medians of
 `gpu_nccl_perf`, microseconds until the stream is through, in brackets until all is enqueued.
 
@@ -69,7 +69,7 @@ def measured_page(cases, codes, launches, reports):
         name=last["device"]["name"], driver=last["device"]["driver_version"], date=last["date"],
         source=last["source"], first_date=first["date"], first_source=first["source"],
         bandwidth=H200.bandwidth / 1e12, latency=H200.latency_s * 1e9, clock=H200.clock_hz / 1e9,
-        copy=last["benches"]["256_MiB"]["rows"][0]["gb_per_s"] / 1e3, verdict=_verdict(reports))
+        copy=last["benches"]["256_MiB"]["rows"][0]["gb_per_s"] / 1e3, verdict=verdict_of(reports))
     for size in _SIZES:
         page += _STAGES.format(size=size.replace("_", " "))
         page += "".join(_stage_rows(found, first["benches"][size], last["benches"][size]))
@@ -78,14 +78,16 @@ def measured_page(cases, codes, launches, reports):
     return page + _NCCL + "".join(_nccl_rows(last))
 
 
-def _verdict(reports):
+def verdict_of(reports):
     failed = [(which, part) for which, report in zip(("first", "last"), reports, strict=True)
               for part in report["parts"] if part["verdict"] != "ok"]
     if not failed:
         return "Every part of both was ok"
-    return "Every part of both was ok but these:\n" + ";\n".join(
-        f"*{part['name']}* of the {which} {part['verdict']}, `{part['said'].splitlines()[-1][:60]}..`"
-        for which, part in failed)
+    def line(which, part):
+        said = part["said"].splitlines()[-1][:60]
+        return f"*{part['name']}* of the {which} {part['verdict']}, `{said}..`"
+
+    return "Every part of both was ok but these:\n" + ";\n".join(line(*one) for one in failed)
 
 
 def _stage_rows(found, first, last):
@@ -106,15 +108,16 @@ def _stage_rows(found, first, last):
 
 def _call_rows(kernels, stages, first, last):
     before, after = (calls_in(report) for report in (first, last))
-    for (form, ranks, values, way), us in after.items():
+    for form, ranks, values, way in after:
         if way != "fused" or values not in _CALL_VALUES:
             continue
         place = Place(int(ranks), 1)
         one = call_s(H200, fused_time(H200, kernels[form, place.ranks], place, int(values)).seconds)
         many = stages.by_copies_s(form, place, int(values))
-        old = [before[form, ranks, values, name] for name in ("fused", "stages")]
-        yield (f"| `{form}` | {ranks} | {int(values):,} | {one * 1e6:.0f} | {us:.0f} ({old[0]:.0f}) "
-               f"| {many * 1e6:.0f} | {after[form, ranks, values, 'stages']:.0f} ({old[1]:.0f}) |\n")
+        cells = [f"{after[form, ranks, values, name]:.0f} ({before[form, ranks, values, name]:.0f})"
+                 for name in ("fused", "stages")]
+        yield (f"| `{form}` | {ranks} | {int(values):,} | {one * 1e6:.0f} | {cells[0]} "
+               f"| {many * 1e6:.0f} | {cells[1]} |\n")
 
 
 def calls_in(report):
