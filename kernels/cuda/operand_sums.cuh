@@ -89,7 +89,7 @@ struct Operands {
   }
 
   /** Calls `add(word, k)` with the words of one operand k after the other, in their order. Loads of
-   *  kAtOnce operands are under way together, as long as there are so many; then of half as many. */
+   *  kAtOnce operands are under way together while there are so many, then of half as many. */
   template <uint32_t kBits, typename Add>
   GQ_DEVICE void each(const OperandList& list, uint32_t begin, uint32_t end, const Place& place,
                       Add add) const {
