@@ -17,7 +17,7 @@ struct StageTimes {
 constexpr StageTimes kExponential = {0, 0, 0.0009, 0.0002, 0};
 constexpr StageTimes kCorrelated = {0, 0.0016, 0, 0, 0};
 constexpr StageTimes kRescaled = {0, 0, 0.0012, 0.00015, 0};
-constexpr StageTimes kRotated = {0.0016, 0.0022, 0, 0, 0.0022};
+constexpr StageTimes kRotated = {0.0013, 0.0021, 0, 0, 0.0019};
 // Of 4 bits; sums of 2 ranks and of 8.
 constexpr StageTimes kAdaptive = {0, 0.0032, 0.0042, 0.0002, 0.0022};
 constexpr StageTimes kRice = {0, 0.0272, 0.0475, 0.0123, 0.0107};

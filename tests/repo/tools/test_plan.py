@@ -158,7 +158,7 @@ def test_over_nccl_short_calls_are_its_own_allreduce_of_floats(plan):
         return row[1], numbers.index(next(n for n in numbers if n.endswith("*")))
 
     assert chosen("10K") == ("native", 1)  # of codes, float32, bf16
-    assert chosen("10M") == ("direct", 0)
+    assert chosen("30M") == ("direct", 0)
     refused = plan("--nccl", "--shared-memory")
     assert refused.returncode == 2 and "different groups" in refused.stderr
 
