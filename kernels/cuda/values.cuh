@@ -35,7 +35,7 @@ GQ_DEVICE void keep_largest_of(const float (&value)[kThreadValues], uint32_t& la
 
 /** The element types that a kernel is made for. One for all needs some twice as many registers as
  *  one for float32, so that a processor has half as many warps at once to hide the latency of its
- *  loads (docs/results/gpu-h200.md). */
+ *  loads (docs/results/gpu-changes.md). */
 enum class Dtypes { any, float32, narrow, float64 };
 
 /** Blocks that a processor has at once of a kernel which has `most` of them for float32. */

@@ -30,7 +30,7 @@ struct Iterations {
 
 /** What the first block that comes decides, for all of them. The others wait for it: loads from the
  *  host's memory go one after the other, some 2 us each, so that one of each block takes hundreds
- *  (docs/results/gpu-h200.md). */
+ *  (docs/results/gpu-changes.md). */
 GQ_DEVICE uint32_t decided_gate(const Gate& gate) {
   uint32_t state = atomicCAS(gate.word, kGateUndecided, kGateDeciding);
   if (state == kGateUndecided) {

@@ -124,5 +124,22 @@ TEST(Isa, WideSumsOfManyRanks_SameBits) {
   }
 }
 
+// Sums of 4-bit codes may be kept in bytes: on either side of where that ends; operands may be
+// loaded in fours and eights: numbers that leave some.
+TEST(Isa, WideSumsOfFourBits_SameBits) {
+  Format format;
+  format.bits = format.bits_down = 4;
+  for (const uint32_t ranks : {2u, 3u, 7u, 15u, 16u, 17u, 33u}) {
+    for (const bool rescale : {false, true}) {
+      format.rescale = rescale;
+      format.block = rescale ? 128 : 0;
+      const Coding coding = coding_of(format, ranks, 0);
+      for (const Place& place : {Place{0, 3000, 1}, Place{4096, 512, 0}}) {
+        expect_equal_reductions(coding, place);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gq::test
