@@ -16,10 +16,6 @@
 namespace gq::test {
 namespace {
 
-/** More ranks on one GPU hung in their replays with NCCL 2.32, whose manual supports no such ranks:
- *  their other calls did not. */
-constexpr int kReplaysOnOneGpuMax = 3;
-
 /** What each rank is at, for a sentence about those that hang. */
 using Phases = std::array<std::atomic<const char*>, kNcclRanksMax>;
 
@@ -82,7 +78,7 @@ class Group {
 
  private:
   bool share_a_gpu() const { return ranks_ > setting_.gpu_count; }
-  bool replay() const { return !share_a_gpu() || ranks_ <= kReplaysOnOneGpuMax; }
+  bool replay() const { return !share_a_gpu() || ranks_ <= setting_.sharing_replays_max; }
 
   static Operation operation_in_graph(bool at_device) {
     Operation operation;

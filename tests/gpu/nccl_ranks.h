@@ -28,6 +28,7 @@ struct NcclRanks {
                                       "none",      "blocks-8",  "relative-8", "rotated-4-8",
                                       "adaptive-4", "rice-4"};
   size_t value_count = 70001;
+  int sharing_replays_max = kNcclRanksMax;  ///< more ranks on one GPU replay no graph
   std::function<std::unique_ptr<StreamGraph>()> make_graph;
   std::function<void(const std::string& line)> say;
   /** Called with a sentence when the limit has passed, on a thread of its own: it ends the program,
