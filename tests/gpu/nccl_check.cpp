@@ -33,8 +33,8 @@ void let_ranks_share_a_gpu() {
   setenv("NCCL_RAS_ENABLE", "0", 0);
 }
 
-/** Of ranks that share a GPU. Four hung in their replays with NCCL 2.32, whose manual supports no such
- *  ranks; their other calls did not. */
+/** Of ranks that share a GPU. Four hung in their replays with NCCL 2.32, whose manual supports no
+ *  such ranks; their other calls did not. */
 constexpr int kReplaysMax = 3;
 
 int run(int ranks_max, int limit_s) {
