@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/gpu/cases.h"
+#include "bench/gpu/number_options.h"
 
 namespace gq::bench {
 namespace {
@@ -120,19 +121,12 @@ void measure(size_t rank_count, const Kind& kind, const Options& options) {
 }
 
 bool parse(int argc, char** argv, Options* options) {
-  for (int k = 1; k + 1 < argc; k += 2) {
-    const std::string name = argv[k];
-    const long long number = atoll(argv[k + 1]);
-    size_t* const option = name == "--values"    ? &options->value_count
-                           : name == "--ranks"   ? &options->rank_count
-                           : name == "--devices" ? &options->device_count
-                           : name == "--calls"   ? &options->call_count
-                           : name == "--fused"   ? &options->fused
-                                                 : nullptr;
-    if (option == nullptr || number <= 0) return false;
-    *option = static_cast<size_t>(number);
-  }
-  return argc % 2 == 1;
+  return read_number_options(argc, argv,
+                             {{"--values", &options->value_count},
+                              {"--ranks", &options->rank_count},
+                              {"--devices", &options->device_count},
+                              {"--calls", &options->call_count},
+                              {"--fused", &options->fused}});
 }
 
 void measure_all(size_t rank_count, const Options& options) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/gpu/cases.h"
+#include "bench/gpu/number_options.h"
 #include "src/transport/nccl/nccl_library.h"
 
 namespace gq::bench {
@@ -253,18 +254,11 @@ void measure_group(const NcclLibrary& library, size_t rank_count, bool shares_a_
 }
 
 bool parse(int argc, char** argv, Options* options) {
-  for (int k = 1; k + 1 < argc; k += 2) {
-    const std::string name = argv[k];
-    const long long number = atoll(argv[k + 1]);
-    size_t* const option = name == "--values"  ? &options->value_count
-                           : name == "--ranks" ? &options->rank_count
-                           : name == "--calls" ? &options->call_count
-                           : name == "--limit" ? &options->limit_s
-                                               : nullptr;
-    if (option == nullptr || number <= 0) return false;
-    *option = static_cast<size_t>(number);
-  }
-  return argc % 2 == 1;
+  return read_number_options(argc, argv,
+                             {{"--values", &options->value_count},
+                              {"--ranks", &options->rank_count},
+                              {"--calls", &options->call_count},
+                              {"--limit", &options->limit_s}});
 }
 
 /** Before CUDA and NCCL begin. Ranks that share a GPU wait for each other in its queues of streams
