@@ -25,8 +25,8 @@ racecheck, initcheck and synccheck. {verdict}.
 *predicted* is what [the model](gpu-model.md) says for these kernels with constants that were
 written down before the first run: a copy at {bandwidth:.1f} TB/s, {latency:.0f} ns, {clock:.2f}
 GHz. The copy of the same run moved {copy:.2f} TB/s. *share* is of that copy's bytes a second.
-*first* is the same stage in the first run: [gpu-changes.md](gpu-changes.md) says what was changed for
-it, and what is left.
+*first* is the same stage in the first run: [gpu-changes.md](gpu-changes.md) says what was changed
+for it, and what is left.
 """
 _STAGES = """
 ## Stages: {size} of float32
