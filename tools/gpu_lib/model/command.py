@@ -31,8 +31,9 @@ def main(arguments=None):
         raise SystemExit(f"{command[0]} counts no fused kernels: build it again")
     wanted = {run.kernel for case in cases for run in case.runs}
     codes = codes_of(environment["GQ_PTX"].split(":"), wanted)
-    pages = {_TARGET: page(cases, codes, launches()),
-             _MEASURED: measured_page(cases, codes, launches(), read_reports(_REPORTS))}
+    counted = launches()
+    pages = {_TARGET: page(cases, codes, counted),
+             _MEASURED: measured_page(cases, codes, counted, read_reports(_REPORTS))}
     if not options.check:
         for path, text in pages.items():
             path.write_text(text)

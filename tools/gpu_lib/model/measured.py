@@ -1,11 +1,9 @@
 """docs/results/gpu-h200.md: what the model predicts for an H200, beside what one measured."""
 
 import json
-from functools import reduce
-from operator import add
 
 from .fused import Place, call_s, fused_time, kernels_in
-from .predict import H200, predict
+from .predict import H200, predictions_of
 from .stage_calls import StageCalls
 
 _SIZES = ("256_MiB", "25_MiB")
@@ -63,8 +61,7 @@ def read_reports(folder):
 
 def measured_page(cases, codes, launches, reports):
     first, last = reports
-    found = {(case.stage, case.format): (case, reduce(add, [
-        predict(H200, codes[run.kernel], run) for run in case.runs])) for case in cases}
+    found = predictions_of(H200, cases, codes)
     page = _TOP.format(
         name=last["device"]["name"], driver=last["device"]["driver_version"], date=last["date"],
         source=last["source"], first_date=first["date"], first_source=first["source"],

@@ -1,12 +1,10 @@
 """docs/results/gpu-model.md."""
 
-from functools import reduce
-from operator import add
 from typing import NamedTuple
 
 from .fused import Place, is_in_fused
 from .fused_page import fused_part
-from .predict import Device, predict, warps_at_once
+from .predict import Device, predict, predictions_of, warps_at_once
 from .stage_calls import StageCalls
 
 _CALL_VALUES = 25 * 2**20 // 4
@@ -90,8 +88,7 @@ class _Call(NamedTuple):
 
 def page(cases, codes, launches, device=None):
     device = device or Device()
-    found = {(case.stage, case.format): (case, reduce(add, [
-        predict(device, codes[run.kernel], run) for run in case.runs])) for case in cases}
+    found = predictions_of(device, cases, codes)
     text = _TOP.format(bandwidth=device.bandwidth / 1e12, latency=device.latency_s * 1e9,
                        processors=device.processors, clock=device.clock_hz / 1e9)
     text += "".join(_stage_row(device, *entry, codes) for entry in found.values()

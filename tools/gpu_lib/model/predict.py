@@ -1,6 +1,8 @@
 """Seconds of a kernel from what it executes and asks for, on one device."""
 
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 WARP = 32
 
@@ -87,6 +89,12 @@ def predict(device, code, run):
         memory_s=(run.load_bytes + run.store_bytes) / device.bandwidth,
         latency_s=run.load_bytes / under_way * device.latency_s,
         issue_s=made * issue_cycles(code) / (device.processors * device.clock_hz))
+
+
+def predictions_of(device, cases, codes):
+    """{(stage, format): (case, prediction)}: the kernels of a case follow each other."""
+    return {(case.stage, case.format): (case, reduce(add, [
+        predict(device, codes[run.kernel], run) for run in case.runs])) for case in cases}
 
 
 def issue_cycles(code):
