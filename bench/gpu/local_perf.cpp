@@ -3,12 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <algorithm>
-#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/gpu/call_times.h"
 #include "bench/gpu/cases.h"
 #include "bench/gpu/number_options.h"
 
@@ -24,8 +23,6 @@ constexpr char kUsage[] =
     "  --devices which ranks take in turn, default 1\n"
     "  --calls   timed calls of each kind, default 20, of which the median is shown\n"
     "Status 77: there is no device, or not so many.\n";
-
-using Clock = std::chrono::steady_clock;
 
 struct Options {
   size_t value_count = 6553600;
@@ -58,15 +55,6 @@ constexpr Kind kSweep[] = {{"paper-gl8", GQSGD_SCHEDULE_DIRECT, "fused"},
 /** The last are the capacity of fused kernels; of float32 they have a quarter (kernels/fused.h). */
 constexpr size_t kSweepLog2[] = {10, 12, 14, 16, 18, 20, 21, 22, 23};
 constexpr size_t kFloatsLog2 = 21;
-
-double us_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
 
 /** Times of rank 0, of a call until it returns and until its stream is through. */
 struct Times {

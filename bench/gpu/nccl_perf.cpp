@@ -8,13 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <barrier>
-#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/gpu/call_times.h"
 #include "bench/gpu/cases.h"
 #include "bench/gpu/number_options.h"
 #include "src/transport/nccl/nccl_library.h"
@@ -30,8 +29,6 @@ constexpr char kUsage[] =
     "  --limit   seconds for the ranks of one group, default 60: then it hangs\n"
     "Several ranks on one GPU need NCCL 2.30. GQSGD_NCCL_LIBRARY names another NCCL.\n"
     "Status 77: there is no device, no NCCL, or not so many ranks are possible.\n";
-
-using Clock = std::chrono::steady_clock;
 
 constexpr size_t kUntimedCalls = 3;       // the first ones agree on a signature and connect
 constexpr int kSharedGpuVersion = 23000;  // of 2.30.0: earlier ones refuse a second rank on a GPU
@@ -91,15 +88,6 @@ struct Group {
 std::vector<size_t> value_counts(const Options& options) {
   if (options.value_count > 0) return {options.value_count};
   return {6553600, 65536};
-}
-
-double us_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
 }
 
 void nccl_done(const NcclLibrary& library, nccl::Result result, const char* what) {
