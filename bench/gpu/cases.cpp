@@ -10,19 +10,17 @@
 #include "bench/gpu/group_cases.h"
 
 namespace gq::bench {
-namespace {
-
-constexpr size_t kShortestBlock = 128;
-constexpr uint32_t kOwnedRanks = 8;  // operands of reduce_many
-
-/** A quantizer for as long as a case lives. */
-using Quantizer = std::shared_ptr<gqsgd_quantizer_s>;
 
 Quantizer quantizer_of(const std::string& spec) {
   gqsgd_quantizer made = nullptr;
   library_done(gqsgd_quantizer_create(spec.c_str(), &made), spec.c_str());
   return {made, gqsgd_quantizer_destroy};
 }
+
+namespace {
+
+constexpr size_t kShortestBlock = 128;
+constexpr uint32_t kOwnedRanks = 8;  // operands of reduce_many
 
 gqsgd_site site_of(uint32_t ranks, uint32_t reduction_depth) {
   gqsgd_site site = {};

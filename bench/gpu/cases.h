@@ -29,6 +29,11 @@ struct GpuCase {
 void cuda_done(cudaError_t error, const char* what);
 void library_done(gqsgd_status status, const char* what);
 
+/** A quantizer for as long as a case lives. */
+using Quantizer = std::shared_ptr<gqsgd_quantizer_s>;
+
+Quantizer quantizer_of(const std::string& spec);
+
 /** Device memory of all cases in `set_count` copies: floats, results and codes. */
 class GpuBuffers {
  public:

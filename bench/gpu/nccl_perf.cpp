@@ -96,21 +96,6 @@ void nccl_done(const NcclLibrary& library, nccl::Result result, const char* what
   exit(1);
 }
 
-class Quantizer {
- public:
-  explicit Quantizer(const char* spec) {
-    library_done(gqsgd_quantizer_create(spec, &quantizer_), spec);
-  }
-  ~Quantizer() { gqsgd_quantizer_destroy(quantizer_); }
-  Quantizer(const Quantizer&) = delete;
-  Quantizer& operator=(const Quantizer&) = delete;
-
-  gqsgd_quantizer get() const { return quantizer_; }
-
- private:
-  gqsgd_quantizer quantizer_ = nullptr;
-};
-
 /** A thread's communicators and memory. Only while all ranks are here is memory allocated or
  *  freed: CUDA could wait for a message of another one. */
 class Rank {
@@ -127,7 +112,7 @@ class Rank {
     join();
     group.all.arrive_and_wait();
     for (const char* format : kFormats) {
-      const Quantizer quantizer(format);
+      const Quantizer quantizer = quantizer_of(format);
       for (gqsgd_comm comm : {comm_, blocking_comm_}) {
         library_done(gqsgd_comm_reserve(comm, quantizer.get(), most, GQSGD_FLOAT32),
                      "gqsgd_comm_reserve");
@@ -148,7 +133,7 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   void measure(const Kind& kind, size_t value_count) const {
-    const Quantizer quantizer(is_of_nccl(kind) ? "none" : kind.format);
+    const Quantizer quantizer = quantizer_of(is_of_nccl(kind) ? "none" : kind.format);
     std::vector<double> enqueued_us, through_us;
     group_.all.arrive_and_wait();
     for (size_t call = 0; call < group_.options.call_count + kUntimedCalls; ++call) {
