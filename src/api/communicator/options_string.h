@@ -47,7 +47,7 @@ struct CommOptions {
   bool stream_id_given = false;
   std::vector<uint32_t> nodes;  ///< of each rank; empty: the transport knows them
   std::string nccl;             ///< the file to open; empty: whichever is found
-  bool nccl_blocks = false;     ///< a communicator of NCCL that the library makes
+  bool nccl_blocks = true;      ///< a communicator of NCCL that the library makes
   NetworkOptions network;
 };
 

@@ -14,6 +14,7 @@
 #include "src/support/log.h"
 #include "src/transport/boot_id.h"
 #include "src/transport/nccl/nccl_memory.h"
+#include "src/transport/nccl/nccl_watch.h"
 
 namespace gq {
 namespace {
@@ -72,6 +73,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
  private:
   Status sum(Addend addend, void* words, uint64_t addend_count, uint64_t value_count,
              StreamHandle stream) override;
+  Status watch();
   Status warm();
   void leak_unless_passed(EventHandle event, StreamHandle stream);
   Status exchange_hosts(StreamHandle stream);
@@ -88,11 +90,13 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   NcclMemory memory_;
   DeviceBuffer first_words_;  // CUDA may wait for the whole device, and peers on it, to free them
   TransportCounters counters_;
+  NcclWatch watch_;
 };
 
 /** What a kernel of NCCL that does not end may still use is never freed: CUDA would wait for that
  *  kernel, without a deadline, and it ends when the communicator is aborted, by its owner. */
 NcclTransport::~NcclTransport() {
+  watch_.end();
   if (!memory_.is_leaked()) return;
   broken_.forget();
   hosts_.forget();
@@ -110,7 +114,20 @@ Status NcclTransport::join(const gqsgd_unique_id& unique_id, uint32_t rank, uint
   for (const char byte : id.internal) tag = tag * 31 + static_cast<unsigned char>(byte);
   set_group_rank({rank, size, tag});
   GQ_TRY(comm_.join(id, static_cast<int>(size), static_cast<int>(rank)));
+  GQ_TRY(watch());
   return warm();
+}
+
+/** While the program waits for a stream, or NCCL keeps its thread, this one ends the group: streams
+ *  complete then and write nothing. */
+Status NcclTransport::watch() {
+  const auto look = [](void* self) {
+    NcclTransport& transport = *static_cast<NcclTransport*>(self);
+    const Status found = transport.comm_.look();
+    if (!found.ok()) transport.abort_group(found.code(), transport.rank());
+    return found.ok();
+  };
+  return watch_.begin(look, this, rank());
 }
 
 Status NcclTransport::borrow(void* nccl_comm) {
@@ -234,6 +251,8 @@ Status NcclTransport::warm() {
 
 Status NcclTransport::gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) {
   counters_.header_bytes_sent += size_bytes;
+  const NcclComm::Operation operation(&comm_, "ncclAllGather");
+  GQ_TRY(operation.begun());
   return comm_.through(
       comm_.library().all_gather(own, all, size_bytes, nccl::kUint8, comm_.get(), stream),
       "ncclAllGather");
@@ -262,6 +281,8 @@ Status NcclTransport::transfer(unsigned char* arena, const Transfer& transfer,
 Status NcclTransport::exchange(unsigned char* arena, const Transfer* transfers,
                                size_t transfer_count, StreamHandle stream) {
   const NcclLibrary& library = comm_.library();
+  const NcclComm::Operation operation(&comm_, "ncclGroupEnd");
+  GQ_TRY(operation.begun());
   GQ_TRY(comm_.through(library.group_start(), "ncclGroupStart"));
   Status status;
   for (size_t k = 0; k < transfer_count && status.ok(); ++k) {
@@ -275,6 +296,8 @@ Status NcclTransport::sum(Addend addend, void* words, uint64_t addend_count, uin
                           StreamHandle stream) {
   const nccl::DataType type = addend == Addend::uint64 ? nccl::kUint64 : nccl::kFloat32;
   counters_.count_sent(addend_count * addend_bytes(addend), value_count);
+  const NcclComm::Operation operation(&comm_, "ncclAllReduce");
+  GQ_TRY(operation.begun());
   return comm_.through(comm_.library().all_reduce(words, words, static_cast<size_t>(addend_count),
                                                   type, nccl::kSum, comm_.get(), stream),
                        "ncclAllReduce");

@@ -17,14 +17,14 @@ Status make_nccl_id(const NcclLibrary& library, gqsgd_unique_id* unique_id);
 struct NcclOptions {
   int64_t timeout_ms;          ///< -1: for ever
   const std::string& host_id;  ///< equal for ranks of one node; empty: those of one machine
-  /** NCCL's functions return when their work is enqueued, without a deadline. Otherwise recent
-   *  versions create a thread for each, for which this library waits until `timeout_ms`. One that a
-   *  caller made is taken to block. */
+  /** NCCL's functions return when their work is enqueued, and a thread of this library ends what
+   *  takes longer than `timeout_ms`. Otherwise recent versions of NCCL create a thread for each
+   *  operation. One that a caller made is taken to block. */
   bool blocks;
 };
 
 /** Joins a group of `size` ranks; returns when all are there and every pair has exchanged a word,
- *  or TIMEOUT after `timeout_ms`, but inside of NCCL that blocks. */
+ *  or TIMEOUT after `timeout_ms`. */
 Status create_nccl(const Device& device, const NcclLibrary& library,
                    const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
                    const NcclOptions& options, std::unique_ptr<StreamTransport>* out);

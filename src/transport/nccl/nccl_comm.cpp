@@ -1,16 +1,15 @@
-// Polling instead of blocking, and a destruction with a bounded wait.
+// Deadlines for an NCCL that has none, and a destruction with a bounded wait.
 #include "src/transport/nccl/nccl_comm.h"
 
 #include <inttypes.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <new>
-#include <system_error>
-#include <thread>
 
 #include "src/support/clock.h"
 #include "src/support/shown.h"
+#include "src/transport/nccl/nccl_aside.h"
+#include "src/transport/nccl/nccl_join.h"
 
 namespace gq {
 namespace {
@@ -24,27 +23,13 @@ constexpr long kNapNs = 20000;
 // What an end may take of the caller's time; the thread continues without it.
 constexpr int64_t kEndMs = 5000;
 
+// What an operation under way may take to end by itself before the communicator is aborted under
+// it, which is what NCCL offers for one that waits.
+constexpr int64_t kGraceMs = 200;
+
 void nap() {
   const timespec time{0, kNapNs};
   nanosleep(&time, nullptr);
-}
-
-/** A thread that receives no signal of the program. False if the system cannot start one. */
-template <typename Body>
-bool run_aside(Body body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool begun = true;
-  try {
-    std::thread(body).detach();
-  } catch (const std::system_error&) {
-    begun = false;
-  } catch (const std::bad_alloc&) {
-    begun = false;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return begun;
 }
 
 }  // namespace
@@ -55,43 +40,75 @@ NcclComm::~NcclComm() {
   (void)wait_for_end();
 }
 
+/** Counted first, then looked at: an abort that is not seen here waits for the count. */
+NcclComm::Inside::Inside(NcclComm* comm) : comm_(*comm) {
+  comm_.ending_->inside.fetch_add(1);
+  if (comm_.was_aborted()) begun_ = comm_.ended("an operation");
+}
+
+NcclComm::Inside::~Inside() { comm_.ending_->inside.fetch_sub(1); }
+
+NcclComm::Operation::Operation(NcclComm* comm, const char* call) : Inside(comm), comm_(*comm) {
+  comm_.call_.store(call, std::memory_order_relaxed);
+  comm_.since_us_.store(monotonic_us(), std::memory_order_release);
+}
+
+Status NcclComm::make_ending() {
+  try {
+    ending_ = std::make_shared<Ending>();
+  } catch (const std::bad_alloc&) {
+    return fail(GQSGD_NO_MEMORY, "no memory for a communicator of NCCL");
+  }
+  return Status();
+}
+
 bool NcclComm::wait_for_end() const {
-  while (ending_ && !ending_->done.load(std::memory_order_acquire)) {
-    if (monotonic_us() >= ending_->deadline_us) return false;
+  if (!ends_.load()) return true;
+  const uint64_t deadline_us = deadline_after_ms(kEndMs);
+  while (!ending_->done.load(std::memory_order_acquire)) {
+    if (ending_->failed.load() || monotonic_us() >= deadline_us) return false;
     nap();
   }
   return true;
 }
 
 void NcclComm::end_by(nccl::Result (*function)(nccl::Comm)) {
-  try {
-    ending_ = std::make_shared<Ending>();
-    ending_->deadline_us = deadline_after_ms(kEndMs);
-  } catch (const std::bad_alloc&) {
-    return;  // A leaked communicator disturbs no other.
-  }
+  if (ends_.exchange(true)) return;
   const bool begun = run_aside([ending = ending_, function, comm = comm_, ordinal = ordinal_,
                                 device = &device_] {
     (void)device->set_current(ordinal).ok();
+    const uint64_t deadline_us = deadline_after_ms(kGraceMs);
+    while (ending->inside.load() > 0 && monotonic_us() < deadline_us) nap();
     (void)function(comm);
     ending->done.store(true, std::memory_order_release);
   });
-  if (!begun) ending_.reset();
+  if (!begun) ending_->failed.store(true);
 }
 
 void NcclComm::give_up() {
-  aborted_.store(true, std::memory_order_release);
-  const bool first = !given_up_.exchange(true, std::memory_order_acq_rel);
-  if (first && owner_ == Owner::us) end_by(library_.abort);
+  aborted_.store(true);
+  if (owner_ == Owner::us) end_by(library_.abort);
+}
+
+Status NcclComm::init(const nccl::Id& id, int ranks, int rank) {
+  nccl::Result result = nccl::kInProgress;
+  if (blocks_) {
+    const NcclPlace place{id, ranks, rank, ordinal_};
+    GQ_TRY(join_blocking(device_, library_, place, deadline_after_ms(timeout_ms_), &comm_, &result));
+    if (result == nccl::kInProgress) return fail(GQSGD_TIMEOUT, "NCCL has not returned");
+  } else {
+    nccl::Config config;
+    config.blocking = 0;
+    result = library_.init(&comm_, ranks, id, rank, &config);
+  }
+  if (comm_ != nullptr) owner_ = Owner::us;
+  return through(result, "ncclCommInitRankConfig");
 }
 
 Status NcclComm::join(const nccl::Id& id, int ranks, int rank) {
   GQ_TRY(device_.current(&ordinal_));
-  nccl::Config config;
-  config.blocking = blocks_ ? 1 : 0;
-  const nccl::Result result = library_.init(&comm_, ranks, id, rank, &config);
-  if (comm_ != nullptr) owner_ = Owner::us;
-  const Status joined = through(result, "ncclCommInitRankConfig");
+  GQ_TRY(make_ending());
+  const Status joined = init(id, ranks, rank);
   if (joined.code() != GQSGD_TIMEOUT) return joined;
   return fail(GQSGD_TIMEOUT,
               "rank %d waited %" PRId64
@@ -101,11 +118,17 @@ Status NcclComm::join(const nccl::Id& id, int ranks, int rank) {
 }
 
 Status NcclComm::borrow(nccl::Comm comm) {
+  GQ_TRY(make_ending());
   comm_ = comm;
   owner_ = Owner::caller;
   nccl::Result state = nccl::kSuccess;
   GQ_TRY(through(library_.async_error(comm_, &state), "ncclCommGetAsyncError"));
   return through(state, "the communicator");
+}
+
+Status NcclComm::ended(const char* call) {
+  const std::lock_guard<std::mutex> lock(kept_mutex_);
+  return kept_.ok() ? fail(GQSGD_ABORTED, "%s: aborted meanwhile", call) : kept_;
 }
 
 Status NcclComm::through(nccl::Result result, const char* call) {
@@ -115,7 +138,7 @@ Status NcclComm::through(nccl::Result result, const char* call) {
     const uint64_t now_us = monotonic_us();
     if (was_aborted()) {
       give_up();
-      return fail(GQSGD_ABORTED, "%s: aborted meanwhile", call);
+      return ended(call);
     }
     if (now_us >= deadline_us) {
       give_up();
@@ -132,7 +155,7 @@ Status NcclComm::through(nccl::Result result, const char* call) {
     result = asked == nccl::kSuccess ? state : asked;
   }
   if (result == nccl::kSuccess) return Status();
-  if (was_aborted()) return fail(GQSGD_ABORTED, "%s: aborted meanwhile", call);
+  if (was_aborted()) return ended(call);
   const char* more = library_.last_error(comm_);
   return fail(GQSGD_BACKEND, "%s: NCCL error %d (%s): %s [%s, version number %d]", call, result,
               library_.error_string(result),
@@ -141,14 +164,28 @@ Status NcclComm::through(nccl::Result result, const char* call) {
 }
 
 Status NcclComm::check() {
+  const Inside inside(this);
   if (was_aborted()) {
     give_up();
-    return fail(GQSGD_ABORTED, "the NCCL communicator was aborted");
+    return ended("the NCCL communicator");
   }
   nccl::Result state = nccl::kSuccess;
   const nccl::Result asked = library_.async_error(comm_, &state);
   if (asked != nccl::kSuccess) return through(asked, "ncclCommGetAsyncError");
   return state == nccl::kInProgress ? Status() : through(state, "an operation under way");
+}
+
+Status NcclComm::look() {
+  const uint64_t since_us = blocks_ ? since_us_.load(std::memory_order_acquire) : 0;
+  const bool is_late = since_us != 0 && timeout_ms_ >= 0 &&
+                       monotonic_us() - since_us >= static_cast<uint64_t>(timeout_ms_) * 1000;
+  Status found = is_late ? fail(GQSGD_TIMEOUT, "%s: NCCL was not through after %" PRId64 " ms",
+                                call_.load(std::memory_order_relaxed), timeout_ms_)
+                         : check();
+  if (found.ok()) return found;
+  const std::lock_guard<std::mutex> lock(kept_mutex_);
+  if (kept_.ok()) kept_ = found;
+  return found;
 }
 
 }  // namespace gq

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 
 #include "src/gpu/device/device.h"
 #include "src/transport/nccl/nccl_library.h"
@@ -28,33 +29,69 @@ class NcclComm {
   const NcclLibrary& library() const { return library_; }
   nccl::Comm get() const { return comm_; }
 
+  /** A thread's time inside of NCCL. An abort frees the communicator, so it waits until all of them
+   *  have ended, but not longer than a moment: what NCCL waits for may only come by the abort. */
+  class Inside {
+   public:
+    explicit Inside(NcclComm* comm);
+    ~Inside();
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+    /** What ended the communicator before, which must not be used then. */
+    Status begun() const { return begun_; }
+
+   private:
+    NcclComm& comm_;
+    Status begun_;
+  };
+
+  /** The same of an operation, which one thread makes at a time. One of a communicator that blocks
+   *  is under watch: look() ends it at the deadline. */
+  class Operation : public Inside {
+   public:
+    Operation(NcclComm* comm, const char* call);
+    ~Operation() { comm_.since_us_.store(0, std::memory_order_release); }
+
+   private:
+    NcclComm& comm_;
+  };
+
   /** What a call of NCCL returned, once it is through: a communicator that does not block returns
    *  it later. Other failures than TIMEOUT and ABORTED are BACKEND with NCCL's error string. */
   Status through(nccl::Result result, const char* call);
   /** An error that NCCL found meanwhile. */
   Status check();
+  /** What broke the communicator, if an abort, an error or an operation past its deadline did: it
+   *  is kept, and returned by what comes later. From the thread that watches. */
+  Status look();
   /** Ends what is under way, from any thread, without waiting. A borrowed one is its owner's to
    *  abort. */
   void give_up();
-  /** give_up() for signal handlers: done by the next check(), or by the thread that waits in
-   *  through(). */
-  void abort_later() { aborted_.store(true, std::memory_order_release); }
+  /** give_up() for signal handlers: done by the next check() or look(), or by the thread that waits
+   *  in through(). */
+  void abort_later() { aborted_.store(true); }
   bool is_own() const { return owner_ == Owner::us; }
   bool blocks() const { return blocks_; }
   /** After its abort or destruction has begun: false if that takes NCCL more than 5 seconds. */
   bool wait_for_end() const;
-  bool was_aborted() const { return aborted_.load(std::memory_order_acquire); }
+  bool was_aborted() const { return aborted_.load(); }
 
  private:
   enum class Owner { none, caller, us };
-  /** Calls `function` on a thread of its own, with the communicator's device current: else NCCL
-   *  would restore device 0 there, which makes a context of some 500 MiB on it. */
-  void end_by(nccl::Result (*function)(nccl::Comm));
-
+  /** Shared with the thread that ends the communicator. */
   struct Ending {
+    std::atomic<int> inside{0};
     std::atomic<bool> done{false};
-    uint64_t deadline_us = 0;
+    std::atomic<bool> failed{false};  ///< the system has no thread to give
   };
+
+  Status make_ending();
+  Status init(const nccl::Id& id, int ranks, int rank);
+  /** Once, on a thread of its own, with the communicator's device current: else NCCL would restore
+   *  device 0 there, which makes a context of some 500 MiB on it. */
+  void end_by(nccl::Result (*function)(nccl::Comm));
+  /** What was kept, else ABORTED. */
+  Status ended(const char* call);
 
   const Device& device_;
   const NcclLibrary& library_;
@@ -64,8 +101,12 @@ class NcclComm {
   nccl::Comm comm_ = nullptr;
   Owner owner_ = Owner::none;
   std::atomic<bool> aborted_{false};
-  std::atomic<bool> given_up_{false};  // NCCL has been called
+  std::atomic<bool> ends_{false};  // its abort or destruction has begun
   std::shared_ptr<Ending> ending_;
+  std::atomic<uint64_t> since_us_{0};  // of the operation under way; 0: none
+  std::atomic<const char*> call_{""};  // its name
+  std::mutex kept_mutex_;
+  Status kept_;
 };
 
 }  // namespace gq

@@ -11,6 +11,8 @@ namespace gq {
 
 Status NcclMemory::register_buffer(const DeviceBuffer& memory, void** handle) {
   *handle = nullptr;
+  const NcclComm::Operation operation(&comm_, "ncclCommRegister");
+  GQ_TRY(operation.begun());
   return comm_.through(comm_.library().register_buffer(comm_.get(), memory.data(),
                                                        memory.size_bytes(), handle),
                        "ncclCommRegister");
@@ -19,6 +21,8 @@ Status NcclMemory::register_buffer(const DeviceBuffer& memory, void** handle) {
 /** NCCL_LOCAL_REGISTER=0 makes NCCL register nothing and return a null handle. */
 Status NcclMemory::deregister(void* handle) {
   if (handle == nullptr) return Status();
+  const NcclComm::Operation operation(&comm_, "ncclCommDeregister");
+  GQ_TRY(operation.begun());
   return comm_.through(comm_.library().deregister(comm_.get(), handle), "ncclCommDeregister");
 }
 

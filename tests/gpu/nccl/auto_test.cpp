@@ -131,10 +131,10 @@ std::string call_lent(const nccl::Id& id, int rank, const std::string& costs) {
 
 /** Where a communicator does not block, NCCL creates a thread for each operation, of which codes
  *  have more. */
-TEST(AutoOverNccl, LentCommunicator_CodesWhereOwnOnesTakeFloats) {
+TEST(AutoOverNccl, LentCommunicator_CodesWhereOthersTakeFloats) {
   const std::string costs = kCostsOfThreads;
   {
-    const NcclGroup group(kRanks, costs);
+    const NcclGroup group(kRanks, costs + ",nccl_blocking=off");
     call(group, by("paper-gl8", GQSGD_SCHEDULE_AUTO), kLong);
     EXPECT_EQ(float_calls(group), 1u);
   }
@@ -152,7 +152,7 @@ TEST(AutoOverNccl, LentCommunicator_CodesWhereOwnOnesTakeFloats) {
 
 TEST(AutoOverNccl, BlockingCommunicator_CodesWhereOthersTakeFloats) {
   const std::string costs = kCostsOfThreads;
-  const NcclGroup blocking(kRanks, costs + ",nccl_blocking=on");
+  const NcclGroup blocking(kRanks, costs);
   const Values codes = call(blocking, by("paper-gl8", GQSGD_SCHEDULE_AUTO), kLong);
   EXPECT_EQ(float_calls(blocking), 0u);
   const NcclGroup other(kRanks, kCosts);

@@ -21,6 +21,7 @@ namespace gq::test {
 void set_faults(const StandInFaults& faults);
 int made_comms();
 int aborted_comms();
+int aborted_inside();
 StandInRegistrations registrations();
 const NcclLibrary* nccl_of_tests();
 

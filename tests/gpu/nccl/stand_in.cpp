@@ -32,6 +32,8 @@ namespace {
 using namespace gq::nccl;
 using gq::test::HostStream;
 
+constexpr Result kRemoteError = 6;
+
 /** A message that waits for its receiver. */
 struct Sent {
   const unsigned char* from;
@@ -67,6 +69,7 @@ struct OpaqueComm {
   int rank = 0;
   bool blocking = true;
   std::atomic<bool> aborted{false};
+  std::atomic<bool> in_group_end{false};
   std::atomic<int> polls_left{0};
   uint64_t collectives = 0;  // carried out, under the group's mutex
   uint64_t faults_set = 0;   // what was set when exchanges were last counted
@@ -79,13 +82,14 @@ struct OpaqueComm {
 namespace {
 
 std::mutex mutex;
-std::condition_variable rank_has_joined;
+// Never destroyed: a rank may wait for it for ever.
+std::condition_variable& rank_has_joined = *new std::condition_variable;
 StandInFaults faults{};
 uint64_t faults_set = 0;  // how often
 std::map<std::string, std::shared_ptr<Group>> groups;
 std::map<Comm, bool> live_comms;
 StandInRegistrations registrations{};
-std::atomic<int> comms{0}, aborts{0};
+std::atomic<int> comms{0}, aborts{0}, aborts_inside{0};
 std::atomic<uint64_t> ids{0};
 std::atomic<void*> default_stream{nullptr};
 
@@ -155,6 +159,27 @@ int exchange_time_ms(Comm comm) {
   const bool slow = faults.slow_exchange == 0 || faults.slow_exchange == comm->exchanges;
   return slow ? faults.exchange_time_ms : 0;
 }
+
+bool is_stuck(Comm comm) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  return comm->blocking && faults.stuck_group > 0 && --faults.stuck_group == 0;
+}
+
+/** A thread's time there. */
+class InGroupEnd {
+ public:
+  explicit InGroupEnd(Comm comm) : comm_(comm) {
+    comm->in_group_end = true;
+    std::unique_lock<std::mutex> lock(mutex);
+    const int time_ms = faults.enqueue_time_ms;
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(time_ms));
+  }
+  ~InGroupEnd() { comm_->in_group_end = false; }
+
+ private:
+  Comm comm_;
+};
 
 Result accepted(Comm comm) {
   if (comm->blocking) return kSuccess;
@@ -335,6 +360,7 @@ void stand_in_set(const StandInFaults* wanted) {
 void stand_in_default_stream(void* stream) { default_stream = stream; }
 int stand_in_comms(void) { return comms; }
 int stand_in_aborts(void) { return aborts; }
+int stand_in_aborts_inside(void) { return aborts_inside; }
 StandInRegistrations stand_in_registrations(void) {
   const std::lock_guard<std::mutex> lock(mutex);
   return registrations;
@@ -381,6 +407,7 @@ Result ncclCommDestroy(Comm comm) {
 
 Result ncclCommAbort(Comm comm) {
   aborts += 1;
+  aborts_inside += comm->in_group_end ? 1 : 0;
   comms -= 1;
   abort_all_waits(comm);
   for (bool deaf = true; deaf;) {
@@ -477,6 +504,12 @@ Result ncclGroupEnd() {
   const Pending group = std::move(pending);
   pending = Pending();
   if (group.comm == nullptr) return kSuccess;
+  const std::shared_ptr<OpaqueComm> kept = group.comm->own;  // an abort may end it meanwhile
+  const InGroupEnd here(kept.get());
+  if (is_stuck(group.comm)) {
+    while (!kept->aborted) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return kRemoteError;
+  }
   push(group.stream, exchange,
        Exchange{group.comm->own, group.transfers, exchange_time_ms(group.comm)});
   return accepted(group.comm);

@@ -20,6 +20,9 @@ struct StandInFaults {
   int has_memory;         ///< 1: ncclMemAlloc has memory
   int slow_exchange;      ///< only each communicator's n-th group from now on takes that (1: the
                           ///< next; 0: all of them)
+  int stuck_group;        ///< the n-th group of messages from now on of a communicator that blocks
+                          ///< (1: the next) does not return before the communicator is aborted
+  int enqueue_time_ms;    ///< what ncclGroupEnd takes
 };
 
 void stand_in_set(const struct StandInFaults* faults);
@@ -29,6 +32,8 @@ void stand_in_default_stream(void* stream);
 int stand_in_comms(void);
 /** Those that were aborted so far. */
 int stand_in_aborts(void);
+/** Those of them that were aborted while a thread was in ncclGroupEnd. */
+int stand_in_aborts_inside(void);
 
 /** What was registered with communicators so far, process-wide. */
 struct StandInRegistrations {
