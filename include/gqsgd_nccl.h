@@ -37,9 +37,11 @@ gqsgd_status gqsgd_nccl_unique_id_create(const char *options, gqsgd_unique_id *u
 
 /** Joins a group of `size` ranks, each with the GPU that is current on its thread, as rank `rank`;
  *  returns when all are there and connected, or TIMEOUT. Beside the other options
- *    nccl=FILE         the NCCL to use
- *    nccl_blocking=on  NCCL's functions block: less time for each, but no deadline while they
- *                      connect ranks, as here; equal on all ranks
+ *    nccl=FILE          the NCCL to use
+ *    nccl_blocking=off  no thread of this library stays behind where a group does not form, but
+ *                       each operation takes the host longer; equal on all ranks
+ *  A thread of the library watches over the communicator: whatever breaks the group completes its
+ *  streams, also while the program calls nothing of this library.
  *  chunk_value_count is 4194304 where it is not given. */
 gqsgd_status gqsgd_comm_create_nccl(const gqsgd_unique_id *unique_id, int32_t rank, int32_t size,
                                     const char *options, gqsgd_comm *comm);

@@ -41,7 +41,7 @@ struct Options {
 };
 
 /** Whose allreduce it is: NCCL's, or one of a communicator of this library. */
-enum class Calls { nccl_float32, nccl_bf16, group, blocking_group };
+enum class Calls { nccl_float32, nccl_bf16, blocking, not_blocking };
 
 struct Kind {
   const char* format;
@@ -60,9 +60,9 @@ std::vector<Kind> all_kinds() {
   std::vector<Kind> kinds = {{"float32", "NCCL's", Calls::nccl_float32, GQSGD_SCHEDULE_AUTO},
                              {"bf16", "NCCL's", Calls::nccl_bf16, GQSGD_SCHEDULE_AUTO}};
   for (const char* format : kFormats) {
-    kinds.push_back({format, "auto", Calls::group, GQSGD_SCHEDULE_AUTO});
-    kinds.push_back({format, "direct", Calls::group, GQSGD_SCHEDULE_DIRECT});
-    kinds.push_back({format, "blocking", Calls::blocking_group, GQSGD_SCHEDULE_DIRECT});
+    kinds.push_back({format, "auto", Calls::blocking, GQSGD_SCHEDULE_AUTO});
+    kinds.push_back({format, "blocking", Calls::blocking, GQSGD_SCHEDULE_DIRECT});
+    kinds.push_back({format, "not-blocking", Calls::not_blocking, GQSGD_SCHEDULE_DIRECT});
   }
   return kinds;
 }
@@ -81,7 +81,7 @@ struct Group {
   const size_t rank_count;
   const bool shares_a_gpu;
   nccl::Id plain_id;
-  gqsgd_unique_id id, blocking_id;
+  gqsgd_unique_id id, not_blocking_id;
   std::barrier<> all;
 };
 
@@ -113,7 +113,7 @@ class Rank {
     group.all.arrive_and_wait();
     for (const char* format : kFormats) {
       const Quantizer quantizer = quantizer_of(format);
-      for (gqsgd_comm comm : {comm_, blocking_comm_}) {
+      for (gqsgd_comm comm : {comm_, not_blocking_comm_}) {
         library_done(gqsgd_comm_reserve(comm, quantizer.get(), most, GQSGD_FLOAT32),
                      "gqsgd_comm_reserve");
       }
@@ -121,7 +121,7 @@ class Rank {
   }
   ~Rank() {
     group_.all.arrive_and_wait();
-    library_done(gqsgd_comm_destroy(blocking_comm_), "gqsgd_comm_destroy");
+    library_done(gqsgd_comm_destroy(not_blocking_comm_), "gqsgd_comm_destroy");
     library_done(gqsgd_comm_destroy(comm_), "gqsgd_comm_destroy");
     nccl_done(group_.library, group_.library.destroy(plain_comm_), "ncclCommDestroy");
     group_.all.arrive_and_wait();
@@ -164,8 +164,8 @@ class Rank {
     library_done(gqsgd_comm_create_nccl(&group_.id, rank, rank_count, "", &comm_),
                  "gqsgd_comm_create_nccl");
     group_.all.arrive_and_wait();
-    library_done(gqsgd_comm_create_nccl(&group_.blocking_id, rank, rank_count, "nccl_blocking=on",
-                                        &blocking_comm_),
+    library_done(gqsgd_comm_create_nccl(&group_.not_blocking_id, rank, rank_count,
+                                        "nccl_blocking=off", &not_blocking_comm_),
                  "gqsgd_comm_create_nccl");
   }
 
@@ -182,8 +182,9 @@ class Rank {
     gqsgd_config config = GQSGD_CONFIG_INIT;
     config.schedule = kind.schedule;
     library_done(
-        gqsgd_allreduce(kind.calls == Calls::group ? comm_ : blocking_comm_, quantizer, values_,
-                        results_, value_count, GQSGD_FLOAT32, GQSGD_MEAN, &config, stream_),
+        gqsgd_allreduce(kind.calls == Calls::blocking ? comm_ : not_blocking_comm_, quantizer,
+                        values_, results_, value_count, GQSGD_FLOAT32, GQSGD_MEAN, &config,
+                        stream_),
         "gqsgd_allreduce");
   }
 
@@ -192,7 +193,7 @@ class Rank {
   cudaStream_t stream_ = nullptr;
   void *values_ = nullptr, *results_ = nullptr;
   nccl::Comm plain_comm_ = nullptr;
-  gqsgd_comm comm_ = nullptr, blocking_comm_ = nullptr;
+  gqsgd_comm comm_ = nullptr, not_blocking_comm_ = nullptr;
 };
 
 char hanging_group[96];
@@ -210,7 +211,7 @@ void measure_group(const NcclLibrary& library, size_t rank_count, bool shares_a_
   alarm(static_cast<unsigned>(options.limit_s));
   Group group(library, options, rank_count, shares_a_gpu);
   nccl_done(library, library.get_unique_id(&group.plain_id), "ncclGetUniqueId");
-  for (gqsgd_unique_id* id : {&group.id, &group.blocking_id}) {
+  for (gqsgd_unique_id* id : {&group.id, &group.not_blocking_id}) {
     library_done(gqsgd_nccl_unique_id_create("", id), "gqsgd_nccl_unique_id_create");
   }
   std::vector<std::thread> threads;
@@ -276,7 +277,9 @@ int run(int argc, char** argv) {
   }
   if (device_count == 1) setenv("NCCL_MAX_CTAS", "4", 0);  // each leaves processors to the others
   const char* const blocks = getenv("NCCL_MAX_CTAS");
-  printf("# %s, version number %d, NCCL_MAX_CTAS %s\n", library->path, library->version,
+  const char* const folder_end = strrchr(library->path, '/');
+  printf("# %s, version number %d, NCCL_MAX_CTAS %s\n",
+         folder_end == nullptr ? library->path : folder_end + 1, library->version,
          blocks == nullptr ? "not set" : blocks);
   printf("# ranks %s, medians of %zu calls\n",
          device_count == 1 ? "share a GPU" : "have a GPU each", options.call_count);

@@ -206,11 +206,23 @@ def run_all(parts, out, deadline_s, say=print):
             result = {"verdict": "not run", "seconds": 0.0, "said": missing}
         else:
             result = run_watched(part, log_of(out, part.name), left_s)
-        command = " ".join(map(str, part.command))
-        results.append({"name": part.name, **result, "command": command})
+        results.append({"name": part.name, **result, "command": shown(part.command, out)})
         say(f"{part.name:24} {result['verdict']:9} {result['seconds']:6.1f} s  "
             f"{result['said'].splitlines()[-1] if result['said'] else ''}", flush=True)
     return results
+
+
+def shown(command, out):
+    """As a report has it, which is kept: without the folders of the machine that ran it."""
+    return " ".join("python3" if word == sys.executable else str(relative(word, out))
+                    for word in command)
+
+
+def relative(word, out):
+    """A path in the folder of results or in this one."""
+    folders = [folder for folder in (out, ROOT)
+               if isinstance(word, Path) and word.is_relative_to(folder)]
+    return word.relative_to(folders[0]) if folders else word
 
 
 def log_of(out, name):

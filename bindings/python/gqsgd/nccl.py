@@ -73,9 +73,9 @@ class NcclGroups:
         `rank`; docs/NCCL.md describes such a group.
 
         unique_id: the bytes that `gqsgd.nccl_unique_id()` made on one of the ranks.
-        Options besides the others: nccl=FILE, the NCCL to use; nccl_blocking="on", equal on all
-        ranks: NCCL's functions block, which takes less time for each but has no deadline while they
-        connect ranks, as here. Raises Unsupported without a GPU or NCCL 2.14, Timeout if a rank is
+        Options besides the others: nccl=FILE, the NCCL to use; nccl_blocking="off", equal on all
+        ranks: no thread stays behind where a group does not form, but each of NCCL's operations
+        takes the host longer. Raises Unsupported without a GPU or NCCL 2.14, Timeout if a rank is
         missing.
         """
         whole = whole_id(unique_id, "what gqsgd.nccl_unique_id() returned")

@@ -76,10 +76,10 @@ struct CostConstants {
   /** How much longer AUTO takes bytes to last on links where messages travel, for what others send
    *  there: nothing may have been on the links when they were measured. 1 or more. */
   double traffic_factor;
-  /** Over NCCL: of a host, for each operation that it enqueues, and in place of that for each of a
-   *  communicator of NCCL that does not block, as the library's own are: NCCL creates a thread
-   *  that enqueues it, and the host waits for that thread. */
-  double enqueue_ns, enqueue_nccl_ns;
+  /** Over NCCL: of a host, for each kernel and for each collective or group of messages of NCCL;
+   *  and in addition for each of those where the communicator does not block: NCCL creates a
+   *  thread that enqueues it, and the host waits for that thread. */
+  double enqueue_ns, enqueue_nccl_ns, nccl_thread_ns;
   /** Of a device, for each kernel, for each byte of its memory, for each collective or group of
    *  messages of NCCL, and for each byte of those. */
   double device_latency_ns, device_byte_ns;

@@ -23,7 +23,7 @@ struct CostQuestion {
   const Nodes* nodes = nullptr;  ///< who shares one, if that is known
   bool transport_adds = false;   ///< for choices: schedule native is possible
   bool on_device = false;        ///< over NCCL; then nodes do not count
-  bool nccl_blocks = false;      ///< its operations create no threads
+  bool nccl_blocks = true;       ///< its operations create no threads
   bool is_short = false;  ///< by direct its values travel with the control messages
 };
 

@@ -117,7 +117,7 @@ Status predict_device_time(const Plan& plan, const CostQuestion& question,
   const double kernels = static_cast<double>(operations.kernels);
   const double exchanges = static_cast<double>(operations.exchanges);
   const double exchange_ns =
-      question.nccl_blocks ? constants.enqueue_ns : constants.enqueue_nccl_ns;
+      constants.enqueue_nccl_ns + (question.nccl_blocks ? 0 : constants.nccl_thread_ns);
   const double host_ns = kernels * constants.enqueue_ns + exchanges * exchange_ns;
   *time_ns = std::max(host_ns, device_ns(plan, question.dtype, constants) +
                                    kernels * constants.device_latency_ns +

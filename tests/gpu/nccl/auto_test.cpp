@@ -16,7 +16,7 @@ constexpr size_t kShort = 100, kLong = 20000;
 // Links so slow that calls of some thousand values are long.
 constexpr char kCosts[] = "costs=enqueue_ns=10;enqueue_nccl_ns=10;device_link_byte_ns=1";
 constexpr char kCostsOfThreads[] =
-    "costs=enqueue_ns=10;enqueue_nccl_ns=1000000;device_link_byte_ns=1";
+    "costs=enqueue_ns=10;enqueue_nccl_ns=10;nccl_thread_ns=1000000;device_link_byte_ns=1";
 
 Operation by(const std::string& quantizer, gqsgd_schedule schedule) {
   return {quantizer, schedule};

@@ -88,6 +88,14 @@ def test_processes_on_several_devices_must_have_fused_kernels(library, tmp_path,
     assert part.command == [tmp_path / "tests/gpu/gpu_process", "--fused", *ranks]
 
 
+def test_a_report_names_no_folder_of_its_machine(library, root, tmp_path):
+    found = library["parts"].built_parts(root / "build", tmp_path, False, 8)
+    shown = [library["parts"].shown(part.command, tmp_path) for part in found]
+    assert "build/bench/gpu/gpu_nccl_perf --calls 30 --limit 30" in shown
+    assert any(line.startswith("python3 -m pytest") for line in shown)
+    assert not any(str(folder) in line for line in shown for folder in (root, tmp_path))
+
+
 def test_processes_that_share_a_device_need_no_fused_kernels(library, tmp_path):
     found = library["parts"].all_parts(tmp_path, tmp_path, "90", False)
     assert "test process" in [part.name for part in found]

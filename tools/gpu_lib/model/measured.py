@@ -36,11 +36,11 @@ _NCCL = """
 ## Calls over NCCL
 
 Threads that share the GPU, which NCCL's manual does not support: it copies through host memory, so
-times of NCCL are not those of a GPU for each rank. What they show is the host's part. *direct* is
-by a communicator that does not block, *blocking* with `nccl_blocking=on`; medians of
-`gpu_nccl_perf`, microseconds until the stream is through, in brackets until all is enqueued.
+times of NCCL are not those of a GPU for each rank. What they show is the host's part. Codes by
+direct, with `nccl_blocking=off` and with `on`, the default since; medians of `gpu_nccl_perf`,
+microseconds until the stream is through, in brackets until all is enqueued.
 
-| ranks | values | format | NCCL's own | direct | blocking |
+| ranks | values | format | NCCL's own | off | on |
 |---|---|---|---|---|---|
 """
 _CALLS = """
@@ -137,5 +137,7 @@ def _nccl_rows(report):
     for (ranks, values, form), kinds in found.items():
         if ranks == "1":  # no message
             continue
-        cells = " | ".join(kinds.get(way, "") for way in ("NCCL's", "direct", "blocking"))
+        # As reports of 2026-11-29 call those that do not block.
+        kinds.setdefault("not-blocking", kinds.get("direct", ""))
+        cells = " | ".join(kinds.get(way, "") for way in ("NCCL's", "not-blocking", "blocking"))
         yield f"| {ranks} | {values:,} | `{form}` | {cells} |\n"

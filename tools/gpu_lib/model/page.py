@@ -50,14 +50,14 @@ _CALLS_TEXT = """
 
 25 MiB of float32, schedule direct, one chunk, microseconds. *kernels* are the stages above;
 *links* the codes by {link:.0f} GB/s of NVLink each way; *host* what it enqueues
-([gpu-launches.md](gpu-launches.md)) at {enqueue:.1f} microseconds each, beside the device. A call
-takes kernels and links, or the host's time if that is longer. What NCCL takes to begin is left
-out. Ranks that share a device take turns on it.
+([gpu-launches.md](gpu-launches.md)), beside the device: {enqueue:.1f} microseconds for a kernel,
+{nccl:.0f} for an operation of NCCL, as on an H200. A call takes kernels and links, or the host's
+time if that is longer. What NCCL takes to begin is left out. Ranks that share a device take turns
+on it.
 
-*host* and *call* are by a communicator of NCCL that blocks: one that you lend, or with the option
-`nccl_blocking=on`. Without it the library's own do not block, so that calls end in time when a rank
-is missing. Recent versions of NCCL then create a thread for each operation, and the host waits for
-it, {nccl:.0f} microseconds on an H200. *thread host* and *thread call* are the times with these.
+*thread host* and *thread call* are with `nccl_blocking=off`: recent versions of NCCL create a
+thread for each operation of a communicator that does not block, which takes the host {thread:.0f}
+microseconds more on an H200.
 
 | format | ranks | where | kernels | links | host | call | thread host | thread call |
 |---|---|---|---|---|---|---|---|---|
@@ -94,7 +94,8 @@ def page(cases, codes, launches, device=None):
     text += "".join(_stage_row(device, *entry, codes) for entry in found.values()
                     if not is_in_fused(entry[0]))
     text += _CALLS_TEXT.format(link=device.link_bandwidth / 1e9, enqueue=device.enqueue_s * 1e6,
-                              nccl=device.enqueue_nccl_s * 1e6)
+                              nccl=device.enqueue_nccl_s * 1e6,
+                              thread=device.nccl_thread_s * 1e6)
     rows = list(_call_rows(StageCalls(device, found, launches)))
     text += "".join(row.text for row in rows)
     floats = 2 * 7 / 8 * 4 * _CALL_VALUES / device.link_bandwidth

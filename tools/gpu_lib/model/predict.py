@@ -21,9 +21,11 @@ class Device:
     registers: int = 65536
     shared_bytes: int = 228 * 1024
     link_bandwidth: float = 370e9  #: bytes a second over NVLink, each way
-    enqueue_s: float = 2.5e-6  #: of a host, for a launch, a copy or a call of NCCL that blocks
-    #: For one that does not, for which NCCL creates a thread; measured (docs/results/gpu-h200.md).
-    enqueue_nccl_s: float = 85e-6
+    enqueue_s: float = 2.5e-6  #: of a host, for a launch or a copy
+    #: For a collective or group of messages of NCCL, and what that takes longer where the
+    #: communicator does not block: NCCL creates a thread. Measured (docs/results/gpu-h200.md).
+    enqueue_nccl_s: float = 17e-6
+    nccl_thread_s: float = 85e-6
 
     # Of fused kernels, and of short calls beside them; estimates.
     peer_latency_s: float = 1400e-9  #: of a load from a peer over NVLink: twice latency_s

@@ -28,9 +28,8 @@ class StageCalls:
         """By a communicator of NCCL that blocks, and by one that does not."""
         launched, exchanged = self._operations(form)
         device = self._device
-        return (
-            (launched + exchanged) * device.enqueue_s,
-            launched * device.enqueue_s + exchanged * device.enqueue_nccl_s)
+        blocking_s = launched * device.enqueue_s + exchanged * device.enqueue_nccl_s
+        return blocking_s, blocking_s + exchanged * device.nccl_thread_s
 
     def times(self, form, place, values):
         """Over NCCL, with what kernels and operations take to begin, by both."""
