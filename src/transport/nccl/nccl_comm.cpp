@@ -94,7 +94,8 @@ Status NcclComm::init(const nccl::Id& id, int ranks, int rank) {
   nccl::Result result = nccl::kInProgress;
   if (blocks_) {
     const NcclPlace place{id, ranks, rank, ordinal_};
-    GQ_TRY(join_blocking(device_, library_, place, deadline_after_ms(timeout_ms_), &comm_, &result));
+    const uint64_t deadline_us = deadline_after_ms(timeout_ms_);
+    GQ_TRY(join_blocking(device_, library_, place, deadline_us, &comm_, &result));
     if (result == nccl::kInProgress) return fail(GQSGD_TIMEOUT, "NCCL has not returned");
   } else {
     nccl::Config config;

@@ -1,5 +1,5 @@
-// What goes wrong where a group over NCCL forms: the library, the arguments, ranks that are missing,
-// memory that is short; each a status and a sentence, and no wait without end.
+// What goes wrong where a group over NCCL forms: the library, the arguments, ranks that are
+// missing, memory that is short; each a status and a sentence, and no wait without end.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// The thread that watches over a communicator: what it ends, while the program waits for a stream or
-// NCCL keeps its thread, and nothing of the library is called.
+// The thread that watches over a communicator: what it ends, while the program waits for a stream
+// or NCCL keeps its thread, and nothing of the library is called.
 #include <gtest/gtest.h>
 
 #include <chrono>
