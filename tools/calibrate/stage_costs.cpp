@@ -23,7 +23,8 @@ using bench::require;
 constexpr size_t kRangeValues = 65536;               // a chunk
 constexpr size_t kStreamedValues = size_t{8} << 20;  // 32 MiB of float32 for each thread
 constexpr size_t kCachedValues = size_t{512} << 10;  // beyond the caches of a single processor
-constexpr size_t kShortValues = 128;
+constexpr size_t kShortValues = 128;                 // behind the others
+constexpr size_t kAllValues = kStreamedValues + kShortValues;
 constexpr uint64_t kOperands[] = {2, 4};  // of two wide sums: add is their difference
 
 /** A format to time and, for an extra, the one that it is compared with. */
@@ -44,6 +45,7 @@ constexpr RowFormat kRows[] = {
     {CostRow::bf16, "bf16", nullptr, false},
     {CostRow::fp16, "fp16", nullptr, false},
     {CostRow::adaptive, "adaptive-4", nullptr, false},
+    {CostRow::rice, "rice-4", nullptr, false},
     {CostRow::planes, "adaptive-6", "adaptive-4", false, 0.5},
     {CostRow::blocks, "paper-gl8,block=128", "paper-gl8", true},
     {CostRow::correlated, "paper-gl8,rounding=correlated", "paper-gl8", false},
@@ -55,17 +57,17 @@ constexpr RowFormat kRows[] = {
 
 /** One thread's buffers. */
 struct Buffers {
-  std::vector<float> values = std::vector<float>(kStreamedValues);
-  std::vector<float> results = std::vector<float>(kStreamedValues);
-  std::vector<uint32_t> words = std::vector<uint32_t>(kStreamedValues);
-  std::vector<uint32_t> operand = std::vector<uint32_t>(kStreamedValues);
+  std::vector<float> values = std::vector<float>(kAllValues);
+  std::vector<float> results = std::vector<float>(kAllValues);
+  std::vector<uint32_t> words = std::vector<uint32_t>(kAllValues);
+  std::vector<uint32_t> operand = std::vector<uint32_t>(kAllValues);
   std::vector<float> norms = std::vector<float>(kStreamedValues / 32, 4.0f);
   std::vector<float> unlike_norms = norms;  // of adaptive widths, which follow from them
   std::vector<float> scales = std::vector<float>(kStreamedValues / 32);
   std::vector<unsigned char> workspace = std::vector<unsigned char>(size_t{1} << 20);
 
   Buffers() {
-    bench::fill_inputs(0, kStreamedValues, GQSGD_FLOAT32, values.data());
+    bench::fill_inputs(0, kAllValues, GQSGD_FLOAT32, values.data());
     for (size_t block = 0; block < unlike_norms.size(); ++block) {
       unlike_norms[block] *= static_cast<float>(1 << block % 3);
     }
@@ -76,7 +78,8 @@ struct Buffers {
 class Quantizer {
  public:
   explicit Quantizer(const char* spec)
-      : adaptive_(std::string_view(spec).starts_with("adaptive")) {
+      : adaptive_(std::string_view(spec).starts_with("adaptive")),
+        grouped_(adaptive_ || std::string_view(spec).starts_with("rice")) {
     require(gqsgd_quantizer_create(spec, &handle_), spec);
   }
   ~Quantizer() { gqsgd_quantizer_destroy(handle_); }
@@ -84,10 +87,12 @@ class Quantizer {
   Quantizer& operator=(const Quantizer&) = delete;
   gqsgd_quantizer get() const { return handle_; }
   bool adaptive() const { return adaptive_; }
+  /** Stages are of a whole call. */
+  bool grouped() const { return grouped_; }
 
  private:
   gqsgd_quantizer handle_ = nullptr;
-  bool adaptive_;
+  bool adaptive_, grouped_;
 };
 
 /** Scales are the norms. */
@@ -104,14 +109,28 @@ gqsgd_status dequantize(const Quantizer& quantizer, const gqsgd_site& site, cons
 
 enum class Timed { norm, quantize, reduce, sum_of_few, sum_of_many, dequantize };
 
-/** One stage on one range, a whole call where widths are adaptive. Sums take the same words
+/** Codes of all ranges as calls of `ranks` ranks have them, to be operands. */
+void make_operands(const Quantizer& quantizer, uint64_t ranks, Buffers& buffers) {
+  const float* norms = (quantizer.adaptive() ? buffers.unlike_norms : buffers.norms).data();
+  for (size_t first = 0; first < kAllValues; first += kRangeValues) {
+    const gqsgd_site site{0, ranks, 0, 0, 0, quantizer.grouped() ? 0 : first, 0, 0, 0};
+    const size_t count = std::min(kRangeValues, kAllValues - first);
+    require(gqsgd_quantize(quantizer.get(), &site, buffers.values.data() + first, count,
+                           GQSGD_FLOAT32, norms, buffers.operand.data() + first,
+                           buffers.workspace.data(), buffers.workspace.size(), nullptr),
+            "codes of operands");
+  }
+}
+
+/** One stage on one range, a whole call where codes are of groups. Sums take the same words
  *  for all operands: it is their number that counts. */
 void run_stage(Timed timed, const Quantizer& quantizer, Buffers& buffers, size_t first,
                size_t count) {
   const gqsgd_quantizer q = quantizer.get();
   const bool reduces = timed == Timed::reduce, adaptive = quantizer.adaptive();
   const uint64_t size = timed == Timed::sum_of_many ? kOperands[1] : kOperands[0];
-  const gqsgd_site site{0, size, reduces ? 1u : 0u, 0, 0, adaptive ? 0 : first, reduces ? 1u : 0u,
+  const uint64_t first_value = quantizer.grouped() ? 0 : first;
+  const gqsgd_site site{0, size, reduces ? 1u : 0u, 0, 0, first_value, reduces ? 1u : 0u,
                         reduces, reduces};
   const float* norms = adaptive ? buffers.unlike_norms.data() : buffers.norms.data();
   float* values = buffers.values.data() + first;
@@ -161,8 +180,9 @@ double least_ns(std::barrier<>& together, int run_count, int repeats, const Run&
 
 StageCost time_stage(Timed timed, const Quantizer& q, Buffers& buffers, std::barrier<>& together,
                      int run_count) {
-  const double brief_ns =
-      least_ns(together, run_count, 200, [&] { run_stage(timed, q, buffers, 0, kShortValues); });
+  const double brief_ns = least_ns(together, run_count, 200, [&] {
+    run_stage(timed, q, buffers, kStreamedValues, kShortValues);
+  });
   const auto sweep = [&](size_t value_count) {
     return least_ns(together, run_count, 1, [&] {
       for (size_t first = 0; first < value_count; first += kRangeValues) {
@@ -191,7 +211,7 @@ struct FormatCost {
 };
 
 bool without_norm(std::string_view spec) {
-  return spec == "none" || spec == "bf16" || spec == "fp16";
+  return spec == "none" || spec == "bf16" || spec == "fp16" || spec == "rice-4";
 }
 
 FormatCost time_format(const char* spec, bool reduces, Buffers& buffers, std::barrier<>& together,
@@ -204,11 +224,13 @@ FormatCost time_format(const char* spec, bool reduces, Buffers& buffers, std::ba
   FormatCost cost;
   if (!plain) cost.of(CostStage::norm) = time(Timed::norm);
   cost.of(CostStage::quantize) = time(Timed::quantize);
-  buffers.operand = buffers.words;  // codes as quantize makes them
+  make_operands(q, kOperands[1], buffers);
+  const StageCost sum_of_many = time(Timed::sum_of_many);
+  make_operands(q, kOperands[0], buffers);
   cost.of(CostStage::sum) = time(Timed::sum_of_few);
-  cost.of(CostStage::add) = excess(time(Timed::sum_of_many), cost.of(CostStage::sum),
-                                   1.0 / (kOperands[1] - kOperands[0]));
-  cost.of(CostStage::dequantize) = time(Timed::dequantize);
+  cost.of(CostStage::add) =
+      excess(sum_of_many, cost.of(CostStage::sum), 1.0 / (kOperands[1] - kOperands[0]));
+  cost.of(CostStage::dequantize) = time(Timed::dequantize);  // of these sums
   // Last: sums of sums are no codes that another stage takes.
   if (reduces) cost.of(CostStage::reduce) = time(Timed::reduce);
   return cost;
@@ -230,22 +252,6 @@ void time_rows(std::barrier<>& together, int run_count, CostConstants* constants
   }
 }
 
-/** Rice codes have no stages in the C ABI: their built-in costs are scaled as those of adaptive
- *  widths are by what these take here. */
-void scale_rice(CostConstants* constants) {
-  for (size_t stage = 0; stage < kCostStageCount; ++stage) {
-    const auto of = [stage](auto* from, CostRow row) {
-      return &from->stages[static_cast<size_t>(row)][stage];
-    };
-    const StageCost& built_in = *of(&built_in_costs(), CostRow::adaptive);
-    const StageCost& rice = *of(&built_in_costs(), CostRow::rice);
-    const double factor =
-        built_in.cached > 0 ? of(constants, CostRow::adaptive)->cached / built_in.cached : 1;
-    *of(constants, CostRow::rice) = {rice.cached * factor, rice.streamed * factor,
-                                     rice.range * factor};
-  }
-}
-
 }  // namespace
 
 void measure_stages(int thread_count, int run_count, CostConstants* constants) {
@@ -257,7 +263,6 @@ void measure_stages(int thread_count, int run_count, CostConstants* constants) {
   }
   for (std::thread& thread : threads) thread.join();
   *constants = measured[0];
-  scale_rice(constants);
 }
 
 }  // namespace gq::tools

@@ -9,7 +9,7 @@ namespace {
 // gqsgd-calibrate; costs of fields that are within its noise are left out. Rows bf16, fp16,
 // adaptive, rice and planes were measured on other machines, and are scaled by what linear8, or the
 // formats blocks-8 and adaptive-4, take on both; correlated, and with it adaptive, by what decision
-// 39 gained. Of devices the time to enqueue an operation of NCCL was measured
+// 39 gained. Of devices the times of a host for an operation of NCCL were measured
 // (docs/results/gpu-h200.md). 2.9 TB/s of memory, 370 GB/s of links, the latency and the time of a
 // launch are those of docs/results/gpu-model.md, and an operation of NCCL takes what NCCL's own
 // choice of algorithms begins with.
