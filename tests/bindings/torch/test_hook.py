@@ -290,6 +290,31 @@ def test_a_state_without_a_model_is_for_one_as_well(torch_groups):
     torch_groups(2).run(without_a_model)
 
 
+def bound_to_another():
+    """A model of the same shapes, of which the policy thinks otherwise. What is found out about
+    parameters once is found out anew."""
+    floats = set()
+    state = gqsgd.torch.HookState(
+        policy=lambda name, parameter, module: "none" if name in floats else "blocks-8",
+        timeout_ms=60000)
+    seen = []
+    for _ in range(2):
+        model = torch.nn.parallel.DistributedDataParallel(models.perceptron())
+        state.bind(model)
+        model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+        models.train(model, [0, 1, 2])  # DDP divides parameters among buckets twice
+        seen.append({row.name: row.format for row in state.report().rows})
+        floats |= {"0.weight", "2.weight"}
+    state.close()
+    return seen
+
+
+def test_a_state_may_be_bound_to_another_model(torch_groups):
+    for first, second in torch_groups(2).run(bound_to_another):
+        assert set(first.values()) == {"blocks-8"} and first.keys() == second.keys()
+        assert {name for name, form in second.items() if form == "none"} == {"0.weight", "2.weight"}
+
+
 def test_no_process_group_is_reported():
     with pytest.raises(gqsgd.InvalidArgument, match="init_process_group"):
         gqsgd.torch.connect(None)

@@ -24,21 +24,31 @@ Recorded = tuple[Call, Record]
 
 
 @dataclass(eq=False)
-class _Call:
-    """What goes together, in the order of its segments."""
+class _Group:
+    """Parameters of a part that have one quantizer: the same in every pass."""
 
     quantizer: gqsgd.Quantizer
-    index: int  # in the step
-    segments: list[Segment] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)  # in the part
+    parts: list[Part] = field(default_factory=list)
 
     @property
     def value_count(self) -> int:
-        return sum(segment.count for segment in self.segments)
+        return sum(part.values for part in self.parts)
 
     @property
     def may_wait(self) -> bool:
         """Whether it may go together with floats of later buckets."""
         return not is_quantized(self.quantizer) and self.value_count <= GATHERED_VALUE_COUNT
+
+
+@dataclass(eq=False)
+class _Call:
+    """What goes together, in the order of its segments."""
+
+    quantizer: gqsgd.Quantizer
+    index: int  # in the step
+    segments: list[Segment]
+    parts: list[Part]
 
 
 class Calls:
@@ -57,6 +67,11 @@ class Calls:
         self._budget, self._schedule, self._gathers = budget, schedule, gathers
         self._count = 0
         self._gathered: dict[tuple[gqsgd.Quantizer, torch.dtype], _Call] = {}
+        self._groups: dict[tuple[int, ...], list[_Group]] = {}  # by the numbers of a part
+
+    def forget(self) -> None:
+        """Numbers and quantizers of parameters are to be others."""
+        self._groups.clear()
 
     def begin(self, key_of: Callable[[int], Mapping[str, Any]]) -> None:
         """A new backward pass; `key_of` an index is the random key of that call."""
@@ -73,40 +88,51 @@ class Calls:
         made = []
         for k, part in enumerate(parts):
             own = self._of_part(part)
-            gathered = list(self._gathered.values())
             at_end = is_last and k + 1 == len(parts)
-            if at_end or sum(call.value_count for call in gathered) > GATHERED_VALUE_COUNT:
-                made += gathered  # the short ones first, while ranks still wait for each other
+            if self._gathered and (at_end or self._gathered_count() > GATHERED_VALUE_COUNT):
+                made += self._gathered.values()  # short, while ranks still wait for each other
                 self._gathered.clear()
             made += own
         return [self._recorded(call) for call in made]
 
+    def _gathered_count(self) -> int:
+        return sum(part.values for call in self._gathered.values() for part in call.parts)
+
     def _of_part(self, part: Sequence[Segment]) -> list[_Call]:
         """Without those that are gathered."""
-        found: dict[gqsgd.Quantizer, _Call] = {}
-        for segment in part:
-            quantizer = self._assignment.quantizer_of(segment.parameter)
-            if quantizer not in found:
-                found[quantizer] = _Call(quantizer, self._count)
-                self._count += 1
-            found[quantizer].segments.append(segment)
-        waiting = [call for call in found.values() if self._gathers and call.may_wait]
-        for call in waiting:
-            key = call.quantizer, call.segments[0].buffer.dtype  # a bucket has one
-            gathered = self._gathered.setdefault(key, _Call(call.quantizer, call.index))
+        made = []
+        for group in self._groups_of(part):
+            segments = [part[place] for place in group.places]
+            call = _Call(group.quantizer, self._count, segments, group.parts)
+            self._count += 1
+            if not self._gathers or not group.may_wait:
+                made.append(call)
+                continue
+            key = call.quantizer, segments[0].buffer.dtype  # a bucket has one
+            gathered = self._gathered.setdefault(key, _Call(call.quantizer, call.index, [], []))
             gathered.segments += call.segments
-        return [call for call in found.values() if call not in waiting]
+            gathered.parts += call.parts
+        return made
+
+    def _groups_of(self, part: Sequence[Segment]) -> list[_Group]:
+        numbers = tuple([segment.number for segment in part])
+        if numbers not in self._groups:
+            found: dict[gqsgd.Quantizer, _Group] = {}
+            for place, segment in enumerate(part):
+                quantizer = self._assignment.quantizer_of(segment.parameter)
+                group = found.setdefault(quantizer, _Group(quantizer))
+                group.places.append(place)
+                name = self._assignment.name_of(segment.parameter)
+                group.parts.append(Part(segment.number, name, segment.count))
+            self._groups[numbers] = list(found.values())
+        return self._groups[numbers]
 
     def _recorded(self, made: _Call) -> Recorded:
         quantizer = made.quantizer
-        parts = [
-            Part(each.number, self._assignment.name_of(each.parameter), each.count)
-            for each in made.segments
-        ]
         if self._budget is not None and has_mean_bits(quantizer):
-            value_counts = {part.number: part.values for part in parts}
+            value_counts = {part.number: part.values for part in made.parts}
             quantizer = self._budget.quantizer_for(quantizer, value_counts)
         gradients = Pieces(made.segments)
         call = {"arrays": gradients, "out": gradients, "q": quantizer,
                 "schedule": self._schedule, **self._key_of(made.index)}
-        return call, self._records.add(made.index, quantizer, parts)
+        return call, self._records.add(made.index, quantizer, made.parts)

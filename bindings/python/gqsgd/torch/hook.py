@@ -181,6 +181,7 @@ class HookState:
             if parameter.requires_grad:
                 self._assignment.quantizer_of(parameter)
         self._layout = Layout(self._layout.numbers)
+        self._calls.forget()
         self._model_missing = False
 
     @property

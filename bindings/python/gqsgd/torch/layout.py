@@ -10,6 +10,7 @@ matter of the model alone.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -36,6 +37,18 @@ class Segment(NamedTuple):
         return self.buffer[self.offset : self.offset + self.count]
 
 
+class _Places(NamedTuple):
+    """Where a bucket has its parameters, which it does not keep alive."""
+
+    parameters: list[weakref.ref[torch.Tensor]]
+    rows: list[tuple[int, int, int]]  #: number, offset and count of each
+
+    def are_of(self, parameters: Sequence[torch.Tensor]) -> bool:
+        own = self.parameters
+        return len(own) == len(parameters) and all(
+            known() is parameter for known, parameter in zip(own, parameters))
+
+
 class Layout:
     """Follows the buckets of one model, backward after backward."""
 
@@ -46,6 +59,7 @@ class Layout:
         self._numbers = ParameterMap()
         self._number_count = 0
         self._complete = False  # every parameter has its number
+        self._places: dict[int, _Places] = {}  # by index of the bucket, of the last pass
         self._current: list[list[int]] = []  # of the backward under way, or of the last one
 
     def resumed(self, saved: Sequence[Sequence[int]]) -> Layout:
@@ -76,13 +90,20 @@ class Layout:
         return self._divided() if bucket.is_last() else []
 
     def _segments(self, bucket: dist.GradBucket) -> list[Segment]:
-        buffer, offset, segments = bucket.buffer(), 0, []
-        for parameter in bucket.parameters():
+        buffer, parameters = bucket.buffer(), bucket.parameters()
+        places = self._places.get(bucket.index())
+        if places is None or not places.are_of(parameters):
+            places = self._places[bucket.index()] = self._found_places(parameters)
+        return [Segment(parameter, number, buffer, offset, count)
+                for parameter, (number, offset, count) in zip(parameters, places.rows)]
+
+    def _found_places(self, parameters: Sequence[torch.Tensor]) -> _Places:
+        offset, rows = 0, []
+        for parameter in parameters:
             count = parameter.numel() * (2 if parameter.is_complex() else 1)  # pairs in a bucket
-            number = self._number_of(parameter)
-            segments.append(Segment(parameter, number, buffer, offset, count))
+            rows.append((self._number_of(parameter), offset, count))
             offset += count
-        return segments
+        return _Places([weakref.ref(parameter) for parameter in parameters], rows)
 
     def _number_of(self, parameter: torch.Tensor) -> int:
         """A number that is the same on every rank, and after a checkpoint."""

@@ -23,26 +23,28 @@ class Pieces(ArrayList):
         self._segments = segments
 
     def __getitem__(self, index: Any) -> Any:
-        return self._tensors[index]
+        """A view, of which making one takes some microseconds: a call needs none of them."""
+        chosen = self._segments[index]
+        return chosen.gradient if isinstance(chosen, Segment) else [x.gradient for x in chosen]
 
     def __len__(self) -> int:
         return len(self._segments)
 
     def results(self, out: Sequence[Any] | None) -> ArrayList:
-        return self if out is self else ArrayList(self._tensors).results(out)
+        return self if out is self else ArrayList(self[:]).results(out)
 
     def result(self) -> Sequence[Any]:
         return self
 
     def addresses(self) -> Any:
-        begins = {key: view.address for key, view in self._views_by_buffer.items()}
+        buffers = {key: (view.address, view.owner.element_size())
+                   for key, view in self._views_by_buffer.items()}
+        places = [(*buffers[id(each.buffer)], each.offset) for each in self._segments]
         return (ctypes.c_void_p * len(self))(
-            *(begins[id(each.buffer)] + each.offset * each.buffer.element_size()
-              for each in self._segments)
-        )
+            *[begin + offset * size_bytes for begin, size_bytes, offset in places])
 
     def counts(self) -> Any:
-        return (ctypes.c_size_t * len(self))(*(each.count for each in self._segments))
+        return (ctypes.c_size_t * len(self))(*[each.count for each in self._segments])
 
     def dtype_number(self) -> int:
         return common_dtype(list(self._views_by_buffer.values()))
@@ -54,7 +56,3 @@ class Pieces(ArrayList):
     def _views_by_buffer(self) -> dict[int, View]:
         buffers = {id(each.buffer): each.buffer for each in self._segments}
         return {key: tensor_view(buffer, "the bucket") for key, buffer in buffers.items()}
-
-    @cached_property
-    def _tensors(self) -> list[torch.Tensor]:
-        return [each.gradient for each in self._segments]
