@@ -25,7 +25,7 @@ constexpr int64_t kEndMs = 5000;
 
 // What an operation under way may take to end by itself before the communicator is aborted under
 // it, which is what NCCL offers for one that waits.
-constexpr int64_t kGraceMs = 200;
+constexpr int64_t kGraceMs = 500;
 
 void nap() {
   const timespec time{0, kNapNs};
