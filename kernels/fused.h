@@ -16,7 +16,7 @@ inline constexpr uint32_t kFusedBlocksMax = 128;
 
 /** Values that a block takes at once: its tile of a shard (kernels/cuda/fused/tiles.cuh). */
 inline constexpr uint32_t kFusedIterationValues = 4096;
-GQ_HD constexpr uint32_t fused_tile_values(const Coding& coding) {
+constexpr uint32_t fused_tile_values(const Coding& coding) {
   return coding.block > kFusedIterationValues ? coding.block : kFusedIterationValues;
 }
 
@@ -24,7 +24,7 @@ GQ_HD constexpr uint32_t fused_tile_values(const Coding& coding) {
  *  has beyond. The rest of the kernel has no such limit. */
 inline constexpr uint64_t kFusedValuesMax = uint64_t{1} << 23;
 /** Of a format: float32 take four times the memory of codes. */
-GQ_HD constexpr uint64_t fused_values_max(const Coding& coding) {
+constexpr uint64_t fused_values_max(const Coding& coding) {
   return coding.levels == Levels::none ? kFusedValuesMax / sizeof(float) : kFusedValuesMax;
 }
 inline constexpr uint64_t kFusedBlockNormsMax = kFusedValuesMax / kValueAlignment;

@@ -22,20 +22,22 @@ struct Request {
         step(args.random.step),
         index(args.random.index) {}
 
-  GQ_HD uint32_t step_now() const { return step_at == nullptr ? step : read_volatile(step_at); }
-  GQ_HD uint32_t index_now() const {
+  GQ_DEVICE uint32_t step_now() const {
+    return step_at == nullptr ? step : read_volatile(step_at);
+  }
+  GQ_DEVICE uint32_t index_now() const {
     return step_at == nullptr ? index : read_volatile(step_at + 1);
   }
-  GQ_HD bool is_refused() const { return index_now() > kIndexMax; }
+  GQ_DEVICE bool is_refused() const { return index_now() > kIndexMax; }
 
   /** Another one than that of any call that is not refused. */
-  GQ_HD uint32_t digest() const {
+  GQ_DEVICE uint32_t digest() const {
     const uint32_t digest = digest_with(request.digest, step_now(), index_now());
     return is_refused() ? ~digest : digest;
   }
 
   /** By as many threads as a header has words. */
-  GQ_HD void show(uint32_t thread, uint32_t* header) const {
+  GQ_DEVICE void show(uint32_t thread, uint32_t* header) const {
     if (thread >= kAgreementWords) return;
     uint32_t word = request.words[thread];
     if (thread == request.step_word) word = step_now();
@@ -45,12 +47,12 @@ struct Request {
   }
 
   /** As the agreement of a device does: the first rank that differs from rank 0, or refuses. */
-  GQ_HD void report_difference(FusedBuffers* const* buffers, uint32_t ranks) const {
+  GQ_DEVICE void report_difference(FusedBuffers* const* buffers, uint32_t ranks) const {
     const uint32_t* const reference = buffers[0]->control.header;
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       const uint32_t* const header = buffers[rank]->control.header;
       if (!headers_differ(reference, header, request.compared, request.status_word)) continue;
-      return tell_disagreement(rank, reference, header, request.disagreement);
+      return report_disagreement(rank, reference, header, request.disagreement);
     }
   }
 };

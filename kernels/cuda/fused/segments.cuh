@@ -22,19 +22,15 @@ struct FusedSegments {
     for (uint32_t k = 0; k < kFusedArgumentSegments; ++k) argument[k] = args.segments[k];
   }
 
-  GQ_HD SegmentPlace at(uint32_t number) const {
+  GQ_DEVICE SegmentPlace at(uint32_t number) const {
     return table != nullptr ? table[number] : argument[number];
   }
-  GQ_HD uint64_t first_of(uint32_t number) const {
+  GQ_DEVICE uint64_t first_of(uint32_t number) const {
     return table != nullptr ? table[number].first_value : argument[number].first_value;
-  }
-  GQ_HD uint64_t end_of(uint32_t number) const {
-    const SegmentPlace segment = at(number);
-    return segment.first_value + segment.value_count;
   }
 
   /** The last one that begins with this value or before it. */
-  GQ_HD uint32_t find(uint64_t value) const {
+  GQ_DEVICE uint32_t find(uint64_t value) const {
     return last_begun(count, value, [&](uint32_t k) { return first_of(k); });
   }
 };

@@ -16,18 +16,18 @@ struct TensorNorms {
       : count(has_tensor_norms(args) ? args.segment_count : 0) {}
 
   /** By one block of the rank, before the first barrier. */
-  GQ_HD void begin(const GridBarrier& barrier, uint32_t call) const {
-    control_of(barrier).norm_count[call % 2] = count;
+  GQ_DEVICE void begin(const GridBarrier& barrier, uint32_t call) const {
+    barrier.control().norm_count[call % 2] = count;
   }
 
   /** Before the barrier for norms. */
-  GQ_HD void raise(const GridBarrier& barrier, uint32_t call, uint32_t tensor,
-                   uint32_t magnitude) const {
-    cuda::raise(&control_of(barrier).tensor_norms[call % 2][tensor], magnitude);
+  GQ_DEVICE void raise(const GridBarrier& barrier, uint32_t call, uint32_t tensor,
+                       uint32_t magnitude) const {
+    cuda::raise(&barrier.control().tensor_norms[call % 2][tensor], magnitude);
   }
 
   /** Behind it: the largest of all ranks. */
-  GQ_HD float norm_of(const GridBarrier& barrier, uint32_t call, uint32_t tensor) const {
+  GQ_DEVICE float norm_of(const GridBarrier& barrier, uint32_t call, uint32_t tensor) const {
     uint32_t largest = 0;
     for (uint32_t peer = 0; peer < barrier.ranks; ++peer) {
       const uint32_t norm = barrier.buffers[peer]->control.tensor_norms[call % 2][tensor];
@@ -37,25 +37,18 @@ struct TensorNorms {
   }
 
   /** Behind any barrier, by all blocks: the next call finds words that are 0. */
-  template <typename Team>
-  GQ_HD void clear_last(const GridBarrier& barrier, Team& team) const {
-    FusedControl& control = control_of(barrier);
-    const uint32_t copy = (team.shared().barrier.call + 1) % 2;
-    const uint32_t used = control.norm_count[copy];
-    team.each([&](uint32_t thread) {
-      const uint32_t stride = barrier.block_count * GridBarrier::kThreads;
-      for (uint32_t k = team.number() * GridBarrier::kThreads + thread; k < used; k += stride) {
-        control.tensor_norms[copy][k] = 0;
-      }
-    });
+  GQ_DEVICE void clear_last(const GridBarrier& barrier, uint32_t call) const {
+    FusedControl& control = barrier.control();
+    const uint32_t copy = (call + 1) % 2;
+    const uint32_t used = control.norm_count[copy], stride = barrier.block_count * kBlockThreads;
+    for (uint32_t k = blockIdx.x * kBlockThreads + threadIdx.x; k < used; k += stride) {
+      control.tensor_norms[copy][k] = 0;
+    }
   }
 
  private:
   static bool has_tensor_norms(const FusedArgs& args) {
     return has_norm(args.coding.levels) && args.coding.block == 0 && args.segment_count > 1;
-  }
-  GQ_HD static FusedControl& control_of(const GridBarrier& barrier) {
-    return barrier.buffers[barrier.rank]->control;
   }
 };
 

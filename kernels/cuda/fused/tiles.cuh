@@ -3,6 +3,7 @@
 #ifndef GQ_KERNELS_CUDA_FUSED_TILES_CUH
 #define GQ_KERNELS_CUDA_FUSED_TILES_CUH
 
+#include "kernels/cuda/launch/block.cuh"
 #include "kernels/fused.h"
 
 namespace gq::cuda {
@@ -35,7 +36,7 @@ struct FusedTiles {
     }
   }
 
-  GQ_HD FusedTile at(uint32_t number) const {
+  GQ_DEVICE FusedTile at(uint32_t number) const {
     const uint32_t owner = number / per_shard, in_shard = number % per_shard;
     const FusedShard& shard = shards[owner];
     const uint64_t first = uint64_t{in_shard} * values;
@@ -45,7 +46,7 @@ struct FusedTiles {
 
   /** Calls each(tile) with the tiles of a block, from its first one of shard `owner` on. */
   template <typename Each>
-  GQ_HD void each(uint32_t block, uint32_t owner, Each each) const {
+  GQ_DEVICE void each(uint32_t block, uint32_t owner, Each each) const {
     const uint32_t end = ranks * per_shard, start = first_from(block, owner * per_shard);
     uint32_t number = start < end ? start : block;
     for (uint32_t next = block; next < end; next += blocks) {
@@ -57,13 +58,13 @@ struct FusedTiles {
 
   /** The number in its shard of the block's first tile that rank `owner` adds; others are `blocks`
    *  apart. */
-  GQ_HD uint32_t first_in_shard(uint32_t block, uint32_t owner) const {
+  GQ_DEVICE uint32_t first_in_shard(uint32_t block, uint32_t owner) const {
     return first_from(block, owner * per_shard) - owner * per_shard;
   }
 
  private:
   /** The block's first number that is not below `number`. */
-  GQ_HD uint32_t first_from(uint32_t block, uint32_t number) const {
+  GQ_DEVICE uint32_t first_from(uint32_t block, uint32_t number) const {
     if (number <= block) return block;
     return block + (number - block + blocks - 1) / blocks * blocks;
   }

@@ -14,30 +14,17 @@ inline constexpr uint32_t kBlockThreads = 256;
 inline constexpr uint32_t kWarpThreads = 32;
 
 /** *place = the larger of it and `value`; other threads may do the same. */
-GQ_HD void raise(uint32_t* place, uint32_t value) {
-#if defined(__CUDA_ARCH__)
-  atomicMax(place, value);
-#else
-  uint32_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
-  while (seen < value && !__atomic_compare_exchange_n(place, &seen, value, true, __ATOMIC_RELAXED,
-                                                      __ATOMIC_RELAXED)) {
-  }
-#endif
-}
+GQ_DEVICE void raise(uint32_t* place, uint32_t value) { atomicMax(place, value); }
 
 /** The same where all threads of a block are here and mean one place: once for each warp. */
-GQ_HD void raise_together(uint32_t* place, uint32_t value) {
-#if defined(__CUDA_ARCH__)
+GQ_DEVICE void raise_together(uint32_t* place, uint32_t value) {
   const uint32_t largest = __reduce_max_sync(0xffffffffu, value);
   if (threadIdx.x % kWarpThreads == 0) atomicMax(place, largest);
-#else
-  raise(place, value);
-#endif
 }
 
 /** The last of `count` that begins at the value or before, else the first. begin_of(k) rises. */
 template <typename Number, typename BeginOf>
-GQ_HD Number last_begun(Number count, uint64_t value, BeginOf begin_of) {
+GQ_DEVICE Number last_begun(Number count, uint64_t value, BeginOf begin_of) {
   Number low = 0, high = count;
   while (high - low > 1) {
     const Number middle = low + (high - low) / 2;

@@ -149,13 +149,18 @@ std::vector<uint8_t> packed_parameters(const Kernel& kernel, void** arguments) {
   return packed;
 }
 
+void check_launch(const Launch& launch) {
+  const uint32_t threads_max = launch.kernel.threads_max;
+  const bool too_many = threads_max != 0 && launch.threads > threads_max;
+  if (launch.blocks > 0 && launch.threads > 0 && !too_many) return;
+  throw Finding(launch.kernel.name + ": launched with " + std::to_string(launch.blocks) +
+                " blocks of " + std::to_string(launch.threads) + " threads");
+}
+
 void run_kernel(const Kernel& kernel, uint32_t blocks, uint32_t threads,
                 std::vector<uint8_t> parameters) {
   Launch launch{kernel, blocks, threads, std::move(parameters), begin_operation()};
-  if (blocks == 0 || threads == 0 || (kernel.threads_max != 0 && threads > kernel.threads_max)) {
-    throw Finding(kernel.name + ": launched with " + std::to_string(blocks) + " blocks of " +
-                  std::to_string(threads) + " threads");
-  }
+  check_launch(launch);
   std::deque<std::unique_ptr<Block>> waiting;
   const auto go_on = [&](Block* block) {
     Progress progress = Progress::made;

@@ -19,8 +19,9 @@ struct Launch {
   uint32_t blocks;
   uint32_t threads;
   std::vector<uint8_t> parameters;
-  Actor actor = {};     ///< what its blocks begin as
-  Clock acquired = {};  ///< by those that have ended
+  Actor actor = {};                     ///< what its blocks begin as
+  const uint64_t* time_ns = nullptr;    ///< %globaltimer; null: the clock of this machine
+  Clock acquired = {};                  ///< by those that have ended
   Reach reach = {};
   TrafficCounter traffic{kernel};
 };
@@ -60,6 +61,8 @@ class Block {
   std::vector<Warp> warps_;
 };
 
+/** Throws Finding about a launch that no device makes. */
+void check_launch(const Launch& launch);
 /** Runs a kernel to its end. Blocks wait for each other
  *  and for other kernels where they say so (nanosleep). Throws Finding. */
 void run_kernel(const Kernel& kernel, uint32_t blocks, uint32_t threads,

@@ -19,12 +19,16 @@ void run_fence(const Instruction&, Warp& warp, Mask) {
   fence(&warp.block->launch().reach.actor());
 }
 
-void tell_time(const Instruction& made, Warp& warp, Mask threads) {
+uint64_t time_of(const Launch& launch) {
+  if (launch.time_ns != nullptr) return *launch.time_ns;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  const auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-  for_each(threads, [&](uint32_t thread) {
-    write(warp, made.out[0], thread, static_cast<uint64_t>(count));
-  });
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+void tell_time(const Instruction& made, Warp& warp, Mask threads) {
+  const uint64_t now_ns = time_of(warp.block->launch());
+  for_each(threads, [&](uint32_t thread) { write(warp, made.out[0], thread, now_ns); });
 }
 
 }  // namespace

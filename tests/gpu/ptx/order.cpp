@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kPartsMax = 256;  // before those are dropped that are known anyway
 
 std::atomic<uint64_t> operations{0};
+std::atomic<uint32_t> streams{0};
 
 struct Hosts {
   std::mutex mutex;
@@ -29,17 +30,6 @@ struct Words {
 Words& words() {
   static Words* const all = new Words;
   return *all;
-}
-
-/** Of the stream whose thread this is. */
-struct Here {
-  uint32_t stream;
-  Clock clock;
-};
-Here& here() {
-  static std::atomic<uint32_t> streams{0};
-  thread_local Here own{streams++, {}};
-  return own;
 }
 
 std::string name_of(const Stamp& stamp) {
@@ -125,27 +115,34 @@ void AreaOrder::touch(size_t offset, size_t size_bytes, bool writes, const Actor
   }
 }
 
-Actor begin_operation() {
+OrderedStream::OrderedStream() : number(streams++) {}
+
+OrderedStream& this_stream() {
+  thread_local OrderedStream own;
+  return own;
+}
+
+Actor begin_operation(const OrderedStream& stream) {
   Actor actor;
   actor.stamp.operation = ++operations;
-  actor.stamp.stream = here().stream;
-  actor.before = here().clock;
+  actor.stamp.stream = stream.number;
+  actor.before = stream.clock;
   return actor;
 }
 
-void end_operation(const Stamp& stamp, const Clock& acquired) {
-  here().clock.join(acquired);
-  here().clock.join(stamp.stream, stamp.operation);
+void end_operation(const Stamp& stamp, const Clock& acquired, OrderedStream* stream) {
+  stream->clock.join(acquired);
+  stream->clock.join(stamp.stream, stamp.operation);
 }
 
 void Mark::record() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  clock_.join(here().clock);
+  clock_.join(this_stream().clock);
 }
 
 void Mark::wait() {
   const std::lock_guard<std::mutex> lock(mutex_);
-  here().clock.join(clock_);
+  this_stream().clock.join(clock_);
 }
 
 void Mark::order_hosts_after() {
@@ -159,7 +156,7 @@ Clock hosts_now() {
   return hosts().clock;
 }
 
-void follow_hosts(const Clock& known) { here().clock.join(known); }
+void follow_hosts(const Clock& known) { this_stream().clock.join(known); }
 
 void release(uint64_t address, Actor* actor) {
   Clock known = actor->before;

@@ -74,12 +74,22 @@ class AreaOrder {
   test::Zeroed<Word> words_;
 };
 
-// On the thread of a stream.
+/** A stream, and what is before its next operation. */
+struct OrderedStream {
+  OrderedStream();
+  uint32_t number;
+  Clock clock = {};
+};
+/** That whose thread this is. */
+OrderedStream& this_stream();
 
-/** The next operation of this stream. */
-Actor begin_operation();
+/** The next operation of a stream. */
+Actor begin_operation(const OrderedStream& stream = this_stream());
 /** It has ended; what it has acquired meanwhile is known to the stream. */
-void end_operation(const Stamp& stamp, const Clock& acquired);
+void end_operation(const Stamp& stamp, const Clock& acquired,
+                   OrderedStream* stream = &this_stream());
+
+// On the thread of a stream.
 
 /** Something that knows what came before it: an event, or the end of a stream's work. */
 class Mark {

@@ -1,253 +1,230 @@
-// Blocks as threads: what they write and wait for are the memory and atomics of the host. Barriers,
-// tiles and the comparison of requests are those of the kernels; the stages between them are a
-// CPU's.
+// A fused allreduce of one rank on the thread of its stream: stages of a CPU, and between them a
+// wait for all ranks. Ranks find each other's work and flags where kernels do, in memory of all of
+// them.
 #include "tests/support/host_device/host_fused.h"
-
-#include <string.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
-#include <vector>
 
-#include "kernels/cuda/fused/fused_request.cuh"
-#include "kernels/cuda/fused/grid_barrier.cuh"
-#include "kernels/cuda/fused/segments.cuh"
 #include "kernels/cuda/fused/stage_args.h"
-#include "kernels/cuda/fused/tensor_norms.cuh"
-#include "kernels/cuda/fused/tiles.cuh"
+#include "tests/support/host_device/host_agreement.h"
 #include "tests/support/host_device/host_stream.h"
-#include "tests/support/inputs.h"
 
 namespace gq::test {
 namespace {
 
-using cuda::FusedTile;
-using cuda::GridBarrier;
-using cuda::Request;
-using cuda::TensorNorms;
+const Stages& cpu() { return *cpu_stages_named("scalar"); }
 
-/** Of a tensor, where norms are not those of blocks. */
-using NormOf = std::function<float(uint32_t tensor)>;
+uint64_t load_acquire(const uint64_t* place) { return __atomic_load_n(place, __ATOMIC_ACQUIRE); }
+void store_release(uint64_t* place, uint64_t word) {
+  __atomic_store_n(place, word, __ATOMIC_RELEASE);
+}
 
-struct HostShared {
-  cuda::BarrierShared barrier;
+/** What one tensor has of one shard. */
+struct Part {
+  uint32_t owner;   ///< the rank that adds it
+  uint32_t tensor;  ///< its number
+  uint64_t first_value;
+  uint64_t value_count;
+
+  Range range() const { return {first_value, static_cast<size_t>(value_count)}; }
 };
 
-/** The threads of a block run one at a time: one passes a barrier when all have reached it. */
-class HostTeam {
+class RankCall {
  public:
-  HostTeam(uint32_t number, const Delay& delay) : number_(number), delay_(delay) {
-    memset(&shared_, 0xCA, sizeof shared_);  // nothing may rely on what is in it
+  explicit RankCall(const FusedArgs& args)
+      : args_(args),
+        rank_(args.random.rank),
+        own_(*args.buffers[rank_]),
+        segments_(args.segment_count > kFusedArgumentSegments ? own_.segments : args.segments),
+        call_(static_cast<uint32_t>(own_.control.calls) + 1) {
+    if (args.random.step_at == nullptr) return;
+    args_.random.step = args.random.step_at[0];
+    args_.random.index = args.random.step_at[1];
+    args_.random.step_at = nullptr;
   }
 
-  uint32_t number() const { return number_; }
-  HostShared& shared() { return shared_; }
-
-  template <typename Step>
-  void each(Step step) {
-    for (uint32_t thread = 0; thread < GridBarrier::kThreads; ++thread) step(thread);
-  }
-  template <typename Step>
-  void all(Step step) {
-    each(step);
-  }
-
-  /** What the block does before a barrier, or after the last one. */
-  template <typename Stage>
-  void run(Stage stage) {
-    if (delay_) delay_(number_, stage_number_++);
-    stage();
+  void run() {
+    if (own_.control.left != 0) return;
+    write_header();
+    if (has_norm(args_.coding.levels)) find_norms();
+    if (!wait(BarrierOf::norms)) return;
+    const bool agreed = is_agreed();
+    each_part([&](const Part& part) {
+      if (agreed) quantize(part);
+    });
+    if (!wait(BarrierOf::codes)) return;
+    each_part([&](const Part& part) {
+      if (agreed && part.owner == rank_) add(part);
+    });
+    if (!wait(BarrierOf::sums)) return;
+    own_.control.calls = call_;
+    each_part([&](const Part& part) {
+      if (agreed) dequantize(part);
+    });
   }
 
  private:
-  const uint32_t number_;
-  const Delay& delay_;
-  uint32_t stage_number_ = 0;
-  HostShared shared_;
-};
+  // Waits.
 
-/** The stages of one block of a rank, on a CPU: tile by tile, as it has them in the kernel. */
-class HostStages {
- public:
-  HostStages(const FusedArgs& args, const Request& request, uint32_t block)
-      : args_(args), tiles_(args), segments_(args), block_(block), site_(args.random) {
-    site_.step = request.step_now();
-    site_.index = request.index_now();
-    site_.step_at = nullptr;
-  }
-
-  /** The part of the one norm, as a pattern; those of blocks and tensors stay in memory. */
-  uint32_t norm(const TensorNorms& norms, const GridBarrier& barrier, uint32_t call) const {
-    uint32_t largest = 0;
-    if (!has_norm(args_.coding.levels)) return largest;
-    each_part([&](const FusedTile& tile, uint32_t tensor) {
-      NormArgs args = cuda::norm_args(args_);
-      uint32_t here = 0;
-      args.range = range_of(tile);
-      args.values = values_of(segments_.at(tensor).send, tile);
-      args.out = has_blocks() ? static_cast<void*>(own().norms + first_block(tile)) : &here;
-      (void)cpu().norm(args);
-      if (norms.count > 0) {
-        norms.raise(barrier, call, tensor, here);
-      } else {
-        largest = std::max(largest, here);
+  /** False if the rank has given up. */
+  bool wait(BarrierOf kind) const {
+    const auto number = static_cast<uint32_t>(kind);
+    for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
+      store_release(&args_.buffers[peer]->control.flags[number][rank_][0], call_);
+    }
+    const auto begun = std::chrono::steady_clock::now();
+    for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
+      while (load_acquire(&own_.control.flags[number][peer][0]) != call_) {
+        const std::chrono::nanoseconds waited = std::chrono::steady_clock::now() - begun;
+        const bool too_long = static_cast<uint64_t>(waited.count()) >= args_.timeout_ns;
+        if (too_long || load_acquire(args_.leave[rank_]) != 0) {
+          give_up({rank_, peer, kind});
+          return false;
+        }
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
       }
-    });
-    return largest;
+    }
+    return true;
   }
-  void quantize(const NormOf& norm_of) const {
-    each_part([&](const FusedTile& tile, uint32_t tensor) {
-      QuantizeArgs args = cuda::quantize_args(args_);
-      args.random = site_;
-      args.range = range_of(tile);
-      args.values = values_of(segments_.at(tensor).send, tile);
-      args.words += first_word(tile);
-      if (has_blocks()) merge_norms(tile);
-      const float norm = norm_of(tensor);
-      args.norms = norms_of(&norm, own().merged, tile);
-      (void)cpu().quantize(args);
-    });
-  }
-  void reduce_many(const NormOf& norm_of) const {
-    const uint32_t rank = args_.random.rank;
-    for (uint32_t number = tiles_.first_in_shard(block_, rank); number < tiles_.per_shard;
-         number += tiles_.blocks) {
-      cut(tiles_.at(rank * tiles_.per_shard + number),
-          [&](const FusedTile& part, uint32_t tensor) { add(part, norm_of(tensor)); });
+  void give_up(const TooLate& late) const {
+    own_.control.left = 1;
+    if (load_acquire(args_.leave[rank_]) != 0) return;
+    for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
+      store_release(args_.leave[peer], leave_word(late));
     }
   }
-  /** Of all shards, whose sums their owners have. */
-  void dequantize(const NormOf& norm_of) const {
-    each_part([&](const FusedTile& tile, uint32_t tensor) {
-      const FusedBuffers& buffers = *args_.buffers[tile.owner];
-      DequantizeArgs args = cuda::dequantize_args(args_);
-      args.random = site_;
-      args.range = range_of(tile);
-      args.words = buffers.words + first_word(tile);
-      args.values = const_cast<void*>(values_of(segments_.at(tensor).recv, tile));
-      const float norm = norm_of(tensor);
-      args.scales = norms_of(&norm, buffers.scales, tile);
-      (void)cpu().dequantize(args);
-    });
+
+  // Whether all ranks make the same call.
+
+  void write_header() {
+    const FusedRequest& request = args_.request;
+    uint32_t* const header = own_.control.header;
+    std::copy_n(request.words, kAgreementWords, header);
+    header[request.step_word] = args_.random.step;
+    header[request.index_word] &= ~kIndexMax;
+    header[request.index_word] |= args_.random.index & kIndexMax;
+    if (args_.random.index > kIndexMax) header[request.status_word] = GQSGD_INVALID_ARGUMENT;
+  }
+  /** Else it is reported. */
+  bool is_agreed() const {
+    const FusedRequest& request = args_.request;
+    const uint32_t* const reference = args_.buffers[0]->control.header;
+    for (uint32_t rank = 0; rank < args_.ranks; ++rank) {
+      const uint32_t* const header = args_.buffers[rank]->control.header;
+      if (!headers_differ(reference, header, request.compared, request.status_word)) continue;
+      report_difference(rank, reference, header, request.disagreement);
+      return false;
+    }
+    return true;
   }
 
- private:
-  static const Stages& cpu() { return *cpu_stages_named("scalar"); }
-  FusedBuffers& own() const { return *args_.buffers[args_.random.rank]; }
-  bool has_blocks() const { return args_.coding.block > 0; }
+  // Stages.
 
-  void add(const FusedTile& part, float norm) const {
+  /** Of blocks, or one for each tensor: calls use the two copies of those in turn, because peers
+   *  may read those of the last call. */
+  void find_norms() {
+    uint32_t* const norms = own_.control.tensor_norms[call_ % 2];
+    std::fill_n(norms, args_.segment_count, 0);
+    each_part([&](const Part& part) {
+      uint32_t largest = 0;
+      NormArgs args = cuda::norm_args(args_);
+      args.range = part.range();
+      args.values = values_of(segments_[part.tensor].send, part);
+      args.out = has_blocks() ? static_cast<void*>(own_.norms + first_block(part)) : &largest;
+      (void)cpu().norm(args);
+      norms[part.tensor] = std::max(norms[part.tensor], largest);
+    });
+  }
+  void quantize(const Part& part) const {
+    QuantizeArgs args = cuda::quantize_args(args_);
+    args.range = part.range();
+    args.values = values_of(segments_[part.tensor].send, part);
+    args.words += first_word(part);
+    if (has_blocks()) merge_norms(part);
+    const float norm = norm_of(part);
+    args.norms = view_of(&norm, own_.merged, part);
+    (void)cpu().quantize(args);
+  }
+  void add(const Part& part) const {
     const cuda::FusedSums sums(args_);
     const uint32_t* operands[kFusedRanksMax];
     for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
       operands[peer] = args_.buffers[peer]->words + first_word(part);
     }
     ReduceManyArgs args = sums.args;
-    args.range = range_of(part);
+    args.range = part.range();
     args.words = operands;
-    args.random = site_;
-    args.random.hop = 1;
-    args.norms = norms_of(&norm, own().merged, part);
-    args.out_words = own().words + first_word(part);
-    if (has_blocks()) args.out_scales = own().scales + first_block(part);
+    const float norm = norm_of(part);
+    args.norms = view_of(&norm, own_.merged, part);
+    args.out_words = own_.words + first_word(part);
+    if (has_blocks()) args.out_scales = own_.scales + first_block(part);
     (void)cpu().reduce_many(args);
   }
+  void dequantize(const Part& part) const {
+    const FusedBuffers& owner = *args_.buffers[part.owner];
+    DequantizeArgs args = cuda::dequantize_args(args_);
+    args.range = part.range();
+    args.words = owner.words + first_word(part);
+    args.values = const_cast<void*>(values_of(segments_[part.tensor].recv, part));
+    const float norm = norm_of(part);
+    args.scales = view_of(&norm, owner.scales, part);
+    (void)cpu().dequantize(args);
+  }
 
-  /** Calls each(part, tensor) with what tensors have of the block's tiles. */
   template <typename Each>
   void each_part(Each each) const {
-    tiles_.each(block_, args_.random.rank, [&](const FusedTile& tile) { cut(tile, each); });
-  }
-  template <typename Each>
-  void cut(const FusedTile& tile, Each each) const {
-    const uint64_t end = tile.first_value + tile.value_count;
-    for (uint64_t first = tile.first_value, next = end; first < end; first = next) {
-      const uint32_t k = segments_.find(first);
-      const uint64_t last = std::min(end, segments_.end_of(k));
-      if (first < last) each(FusedTile{tile.owner, first, last - first}, k);
-      next = k + 1 < segments_.count ? segments_.first_of(k + 1) : end;
-      if (next <= first) return;  // where the search is wrong
+    for (uint32_t owner = 0; owner < args_.ranks; ++owner) {
+      const FusedShard& shard = args_.shards[owner];
+      for (uint32_t k = 0; k < args_.segment_count; ++k) {
+        const uint64_t first = std::max(shard.first_value, segments_[k].first_value);
+        const uint64_t end = std::min(shard.first_value + shard.value_count,
+                                      segments_[k].first_value + segments_[k].value_count);
+        if (first < end) each(Part{owner, k, first, end - first});
+      }
     }
   }
-  static Range range_of(const FusedTile& tile) {
-    return {tile.first_value, static_cast<size_t>(tile.value_count)};
+  const void* values_of(const void* values, const Part& part) const {
+    return static_cast<const char*>(values) + part.first_value * dtype_size_bytes(args_.dtype);
   }
-  const void* values_of(const void* values, const FusedTile& tile) const {
-    return static_cast<const char*>(values) + tile.first_value * dtype_size_bytes(args_.dtype);
+  uint64_t first_word(const Part& part) const {
+    return part.first_value / codes_per_word(args_.coding.bits);
   }
-  uint64_t first_word(const FusedTile& tile) const {
-    return tile.first_value / codes_per_word(args_.coding.bits);
-  }
-  uint64_t first_block(const FusedTile& tile) const {
-    return tile.first_value / args_.coding.block;
-  }
-  NormView norms_of(const float* one, const uint16_t* blocks, const FusedTile& tile) const {
+
+  // Norms: the largest of all ranks.
+
+  bool has_blocks() const { return args_.coding.block > 0; }
+  uint64_t first_block(const Part& part) const { return part.first_value / args_.coding.block; }
+  NormView view_of(const float* one, const uint16_t* blocks, const Part& part) const {
     if (!has_blocks()) return {one};
-    return {nullptr, blocks + first_block(tile)};
+    return {nullptr, blocks + first_block(part)};
   }
-  void merge_norms(const FusedTile& tile) const {
-    uint16_t* const merged = own().merged + first_block(tile);
-    const size_t count = norm_count(args_.coding.block, false, tile.value_count);
-    memset(merged, 0, count * sizeof *merged);
+  float norm_of(const Part& part) const {
+    uint32_t largest = 0;
     for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
-      const uint16_t* const norms = args_.buffers[peer]->norms + first_block(tile);
+      const FusedControl& control = args_.buffers[peer]->control;
+      largest = std::max(largest, control.tensor_norms[call_ % 2][part.tensor]);
+    }
+    return float_from_bits(largest);
+  }
+  void merge_norms(const Part& part) const {
+    uint16_t* const merged = own_.merged + first_block(part);
+    const size_t count = norm_count(args_.coding.block, false, part.value_count);
+    std::fill_n(merged, count, 0);
+    for (uint32_t peer = 0; peer < args_.ranks; ++peer) {
+      const uint16_t* const norms = args_.buffers[peer]->norms + first_block(part);
       (void)cpu().merge_norms({count, norms, merged, nullptr});
     }
   }
 
-  const FusedArgs& args_;
-  const cuda::FusedTiles tiles_;
-  const cuda::FusedSegments segments_;
-  const uint32_t block_;
-  RandomSite site_;
+  FusedArgs args_;
+  const uint32_t rank_;
+  FusedBuffers& own_;
+  const SegmentPlace* const segments_;
+  const uint32_t call_;  ///< its number, as in FusedControl
 };
-
-/** What peers need from the first barrier on. */
-bool begin(const FusedArgs& args, const GridBarrier& barrier, const Request& request,
-           const TensorNorms& norms, HostTeam& team) {
-  FusedControl& control = args.buffers[args.random.rank]->control;
-  team.all([&](uint32_t thread) {
-    if (thread == 0) barrier.begin(&team.shared().barrier);
-    if (team.number() != 0) return;
-    if (thread == 0) norms.begin(barrier, team.shared().barrier.call);
-    request.show(thread, control.header);
-  });
-  return team.shared().barrier.left == 0;
-}
-
-/** As a block of the kernel does (kernels/cuda/fused/fused.cuh). */
-void run_block(const FusedArgs& args, HostTeam& team) {
-  const GridBarrier barrier(args);
-  const Request request(args);
-  const HostStages stages(args, request, team.number());
-  const bool has_one_norm = has_norm(args.coding.levels) && args.coding.block == 0;
-  const TensorNorms norms(args);
-  if (!begin(args, barrier, request, norms, team)) return;
-  const uint32_t call = team.shared().barrier.call;
-  uint32_t peak = 0;
-  team.run([&] { peak = stages.norm(norms, barrier, call); });
-  if (has_one_norm ? !barrier.wait(team, BarrierOf::norms, peak)
-                   : !barrier.wait_for_same(team, BarrierOf::norms, 0)) {
-    return;
-  }
-  const uint32_t largest = team.shared().barrier.largest;
-  const NormOf norm = [&, largest](uint32_t tensor) {
-    return norms.count > 0 ? norms.norm_of(barrier, call, tensor) : float_from_bits(largest);
-  };
-  team.run([&] { stages.quantize(norm); });
-  if (!barrier.wait_for_same(team, BarrierOf::codes, request.digest())) return;
-  const bool agreed = team.shared().barrier.differs == 0 && !request.is_refused();
-  team.run([&] {
-    if (agreed) return stages.reduce_many(norm);
-    if (team.number() == 0) request.report_difference(barrier.buffers, barrier.ranks);
-  });
-  if (!barrier.wait_as_one(team, BarrierOf::sums)) return;
-  barrier.count(team);
-  norms.clear_last(barrier, team);
-  if (agreed) team.run([&] { stages.dequantize(norm); });
-}
 
 std::atomic<uint32_t> blocks_there{kFusedBlocks};
 std::atomic<uint32_t> queues_there{kFusedQueues};
@@ -259,7 +236,7 @@ StageError allreduce(const FusedArgs& args) {
   ++kernels_enqueued;
   auto* const stream = static_cast<HostStream*>(args.stream);
   stream->push(
-      stream, [](void* kept) { run_fused_on_threads(*static_cast<const FusedArgs*>(kept)); },
+      stream, [](void* kept) { RankCall(*static_cast<const FusedArgs*>(kept)).run(); },
       [](void* kept) { delete static_cast<FusedArgs*>(kept); }, new FusedArgs(args));
   return {};
 }
@@ -272,17 +249,6 @@ StageError blocks_at_once(uint32_t* count) {
 uint32_t queues() { return queues_there; }
 
 }  // namespace
-
-void run_fused_on_threads(const FusedArgs& args, const Delay& delay) {
-  std::vector<std::thread> blocks;
-  for (uint32_t number = 0; number < args.block_count; ++number) {
-    blocks.emplace_back([&, number] {
-      HostTeam team(number, delay);
-      run_block(args, team);
-    });
-  }
-  for (std::thread& block : blocks) block.join();
-}
 
 const FusedStages& host_fused_stages() {
   static constexpr FusedStages kStages = {allreduce, blocks_at_once, queues};

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cuda/fused/agreement.cuh"
+#include "tests/support/host_device/host_agreement.h"
 #include "tests/support/host_device/host_device.h"
 #include "tests/support/host_device/host_groups.h"
 #include "tests/support/host_device/host_streams.h"
@@ -151,39 +151,6 @@ StageError enqueue_run(const Args& args) {
   if (const StageError error = check_stage(args.stream); failed(error)) return error;
   stream_of(args.stream).run([args] { kRun(args); });
   return {};
-}
-
-void write_header(const WriteHeaderArgs& args) {
-  cuda::write_header(args);
-  for (size_t k = 0; k < args.cleared_count; ++k) args.cleared[k] = 0;
-}
-
-void merge_rank_norms(const MergeRankNormsArgs& args) {
-  for (size_t segment = 0; segment < args.segment_count; ++segment) {
-    cuda::merge_rank_norms(args, segment);
-  }
-}
-
-/** A device writes the counter in one piece, whenever the host reads it. */
-void take_step(const TakeStepArgs& args) {
-  const std::atomic_ref<uint64_t> shared(*args.counter);
-  uint64_t counter = shared.load();
-  TakeStepArgs own = args;
-  own.counter = &counter;
-  cuda::take_step(own);
-  shared.store(counter);
-}
-
-void agree(const AgreeArgs& args) {
-  uint32_t ranks_from_differing = 0;
-  for (uint32_t rank = args.ranks; rank-- > 0;) {
-    if (cuda::headers_differ(args.headers, cuda::header_of(args, rank), args.compared,
-                             args.status_word)) {
-      ranks_from_differing = args.ranks - rank;
-    }
-  }
-  cuda::finish_agreement(args, ranks_from_differing);
-  merge_rank_norms(args.segments);
 }
 
 constexpr Stages kStages = {

@@ -11,7 +11,6 @@
 
 #include "bench/gpu/cases.h"
 #include "kernels/codec/random.h"
-#include "kernels/cuda/fused/fused_request.cuh"
 #include "kernels/fused.h"
 #include "src/api/quantizer/quantizer_spec.h"
 #include "tests/gpu/ptx/traffic.h"
@@ -68,8 +67,9 @@ class LoneRank {
     FusedControl& control = buffers_[0]->control;
     cuda_done(cudaMemsetAsync(&control, 0, sizeof control, cudaStreamLegacy), "clear flags");
     for (uint32_t kind = 0; kind < barriers; ++kind) {
+      const bool for_codes = kind == static_cast<uint32_t>(BarrierOf::codes);
       const uint32_t word =
-          kind == static_cast<uint32_t>(BarrierOf::codes) ? cuda::Request(args).digest() : 0;
+          for_codes ? digest_with(args.request.digest, args.random.step, args.random.index) : 0;
       const uint64_t flag = uint64_t{1} << 32 | word;  // of the first call
       for (uint32_t rank = 0; rank < ranks_; ++rank) {
         copy(&control.flags[kind][rank][0], &flag, sizeof flag, cudaMemcpyHostToDevice);

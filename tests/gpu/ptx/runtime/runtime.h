@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 
+#include "tests/gpu/ptx/concurrent/concurrent.h"
 #include "tests/support/host_device/host_streams.h"
 
 namespace gq::ptx {
@@ -26,6 +27,9 @@ void wait_for_device();
 /** Whether this thread may neither allocate nor query an event now, for a capture of its own or, in
  *  mode global, of another thread. */
 bool is_refused_in_captures();
+
+/** What `launch` launches, which is not run. */
+Recorded recorded(const std::function<void()>& launch);
 
 [[noreturn]] void end_with(const char* sentence);
 

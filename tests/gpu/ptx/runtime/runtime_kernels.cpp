@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/gpu/ptx/block.h"
 #include "tests/gpu/ptx/finding.h"
@@ -66,7 +67,19 @@ void check_loaded(const void* entry) {
   end_with((names()[entry] + " is launched, and was not loaded before").c_str());
 }
 
+/** Null: this thread's launches run on their streams. */
+thread_local Recorded* record = nullptr;
+
 }  // namespace
+
+Recorded recorded(const std::function<void()>& launch) {
+  Recorded made{};
+  record = &made;
+  launch();
+  record = nullptr;
+  return made;
+}
+
 }  // namespace gq::ptx
 
 using gq::ptx::noted;
@@ -80,10 +93,14 @@ cudaError_t cudaLaunchKernel(const void* entry, dim3 blocks, dim3 threads, void*
   if (!flat || shared_bytes != 0) return noted(cudaErrorInvalidConfiguration);
   gq::ptx::check_loaded(entry);
   gq::test::enqueue_counts().kernels += 1;
-  return gq::ptx::enqueue(
-      stream, [&kernel, blocks, threads, packed = gq::ptx::packed_parameters(kernel, arguments)] {
-        gq::ptx::run_kernel(kernel, blocks.x, threads.x, packed);
-      });
+  const std::vector<uint8_t> packed = gq::ptx::packed_parameters(kernel, arguments);
+  if (gq::ptx::record != nullptr) {
+    *gq::ptx::record = {&kernel, blocks.x, threads.x, packed};
+    return cudaSuccess;
+  }
+  return gq::ptx::enqueue(stream, [&kernel, blocks, threads, packed] {
+    gq::ptx::run_kernel(kernel, blocks.x, threads.x, packed);
+  });
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* entry) {
