@@ -39,11 +39,15 @@ Layout::Layout(const Coding& coding, const Shape& shape, const Options& options)
       chunk_(shape.chunk_value_count),
       room_bytes_(options.has_room ? kRoomBytes : 0),
       chunk_scales_bytes_(room_bytes_) {
-  const uint64_t count = shape.value_count;
-  const uint64_t in_a_chunk = std::min({chunk_, shard_, count});
+  const uint64_t in_a_chunk = std::min({chunk_, shard_, shape.value_count});
   if (rescale_) chunk_scales_bytes_ += round_up(norms_bytes(in_a_chunk), sizeof(uint32_t));
   const uint64_t parts = shape.nodes == nullptr ? 1 : shape.nodes->part_count();
   part_ = shape.encodes_nodes_down ? shard_ : shard_count(shape) / parts * shard_;
+  placed_ = shape.value_count;
+  // A gather takes as many bytes from each rank, though the last parts may be shorter.
+  const bool may_gather = options.orders_messages && shape.slices == nullptr;
+  if (may_gather) placed_ = std::max(placed_, shard_count(shape) * shard_);
+  const uint64_t count = placed_;
 
   sums_bytes_ = round_up(packed_size_bytes(packing_, behind_codes_bytes(), count), kLineBytes);
   norms_bytes_ = sums_bytes_;
@@ -55,22 +59,21 @@ Layout::Layout(const Coding& coding, const Shape& shape, const Options& options)
   landing_bytes_ = norms_bytes_;
   if (block_ != 0) landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
   norm_results_bytes_ = norms_bytes_;
-  if (!options.reads_in_place && shape.ranks > 1) add_results(shape, options.orders_messages);
+  if (!options.reads_in_place && shape.ranks > 1) add_results(options.orders_messages);
   arena_bytes_ = landing_bytes_;
   if (!options.reads_in_place && shape.ranks > 1) add_slots(shape);
 }
 
 /** Sums in float32 stay with their owner: what peers send are codes then. */
-void Layout::add_results(const Shape& shape, bool orders_messages) {
-  const uint64_t count = shape.value_count;
+void Layout::add_results(bool orders_messages) {
   const bool are_sums = sums_apart_ && !float_sums_;
   results_bytes_ = landing_bytes_;
   landing_bytes_ = results_bytes_ + round_up(packed_size_bytes(are_sums ? packing_down_ : packing_,
-                                                               chunk_scales_bytes_, count),
+                                                               chunk_scales_bytes_, placed_),
                                              kLineBytes);
   if (block_ == 0 || orders_messages) return;
   norm_results_bytes_ = landing_bytes_;
-  landing_bytes_ += round_up(norms_bytes(count), kLineBytes);
+  landing_bytes_ += round_up(norms_bytes(placed_), kLineBytes);
 }
 
 void Layout::add_slots(const Shape& shape) {

@@ -93,7 +93,7 @@ class Layout {
   uint64_t sparse_entries_max() const { return sparse_entries_max_; }
 
  private:
-  void add_results(const Shape& shape, bool orders_messages);
+  void add_results(bool orders_messages);
   void add_slots(const Shape& shape);
   size_t words_bytes(const Packing& packing, uint64_t value_count) const;
   size_t norms_bytes(uint64_t value_count) const;
@@ -114,6 +114,7 @@ class Layout {
   bool sums_apart_ = false;
   uint64_t shard_ = 1;  // values that one rank adds
   uint64_t chunk_ = 1;  // values of a chunk
+  uint64_t placed_ = 0;  // values that there are places for; on streams those of whole parts
   uint64_t part_ = 1;   // values of shards whose sums have one place: different ranks add them
   size_t room_bytes_ = 0;
   size_t chunk_scales_bytes_ = 0;  // with the room behind them

@@ -73,7 +73,9 @@ Status Enqueuer::make(const ExecutionStep& step) const {
 
 Status Enqueuer::exchange(const ExecutionStep& step, StreamHandle stream) const {
   const Transfer* const first = cached_.execution_plan.transfers().data() + step.first;
-  return transport_.exchange(places_.arena, first, step.count, stream);
+  if (step.size_bytes == 0) return transport_.exchange(places_.arena, first, step.count, stream);
+  return transport_.share(places_.arena, first, step.count,
+                          {step.from_bytes, step.to_bytes, step.size_bytes}, stream);
 }
 
 Status Enqueuer::exchange_on_side_stream(const ExecutionStep& step) const {

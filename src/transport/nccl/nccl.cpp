@@ -53,6 +53,8 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) override;
   Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
                   StreamHandle stream) override;
+  Status share(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
+               const SharedBlocks& blocks, StreamHandle stream) override;
   StreamMemory& memory() override { return memory_; }
   StreamSums* sums() override { return this; }
   uint32_t node_of(uint32_t rank) const override { return nodes_[rank]; }
@@ -80,6 +82,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   Status find_nodes();
   uint64_t shown_word();
   void decide_registration();
+  Status gather_blocks(const void* own, void* all, size_t size_bytes, StreamHandle stream);
   Status transfer(unsigned char* arena, const Transfer& transfer, StreamHandle stream);
 
   NcclComm comm_;
@@ -251,6 +254,22 @@ Status NcclTransport::warm() {
 
 Status NcclTransport::gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) {
   counters_.header_bytes_sent += size_bytes;
+  return gather_blocks(own, all, size_bytes, stream);
+}
+
+/** NCCL finds the ways: between nodes a block passes each link once, where messages would carry it
+ *  there once for every rank behind it. */
+Status NcclTransport::share(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
+                            const SharedBlocks& blocks, StreamHandle stream) {
+  for (size_t k = 0; k < transfer_count; ++k) {
+    if (transfers[k].sends) counters_.count_sent(transfers[k].size_bytes, transfers[k].value_count);
+  }
+  return gather_blocks(arena + blocks.own_bytes, arena + blocks.all_bytes, blocks.size_bytes,
+                       stream);
+}
+
+Status NcclTransport::gather_blocks(const void* own, void* all, size_t size_bytes,
+                                    StreamHandle stream) {
   const NcclComm::Operation operation(&comm_, "ncclAllGather");
   GQ_TRY(operation.begun());
   return comm_.through(

@@ -22,6 +22,14 @@ struct Transfer {
   uint64_t value_count = 0;  ///< of what is sent, to be counted: 0 for norms
 };
 
+/** Transfers by which every rank sends one block to all others: the block of rank r comes to
+ *  all_bytes + r * size_bytes, so that they are a gather as well. */
+struct SharedBlocks {
+  size_t own_bytes;   ///< the place of the own block
+  size_t all_bytes;   ///< of all of them, the own one included
+  size_t size_bytes;  ///< of each; the last ones may have less to send
+};
+
 /** What a rank's end on streams is made with; all of it outlives that end. */
 struct StreamConfig {
   const Device* device;
@@ -96,6 +104,11 @@ class StreamTransport : public Transport {
   /** All transfers at once: between two ranks, the k-th sent is the k-th received. */
   virtual Status exchange(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
                           StreamHandle stream) = 0;
+  /** The same of transfers that share blocks, for transports that have a gather of their own. */
+  virtual Status share(unsigned char* arena, const Transfer* transfers, size_t transfer_count,
+                       const SharedBlocks& /*blocks*/, StreamHandle stream) {
+    return exchange(arena, transfers, transfer_count, stream);
+  }
   virtual StreamMemory& memory() = 0;
 
   /** True if the hosts of ranks wait for each other in every operation, so that control messages

@@ -30,6 +30,10 @@ StandInRegistrations registrations() {
   return stand_in_function<StandInRegistrations (*)()>("stand_in_registrations")();
 }
 
+StandInTraffic traffic() {
+  return stand_in_function<StandInTraffic (*)()>("stand_in_traffic")();
+}
+
 const NcclLibrary* nccl_of_tests() {
   const NcclLibrary* library = nullptr;
   EXPECT_TRUE(open_nccl(GQ_STAND_IN, NcclSearch::any, &library).ok()) << gqsgd_last_error();

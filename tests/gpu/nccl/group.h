@@ -23,6 +23,7 @@ int made_comms();
 int aborted_comms();
 int aborted_inside();
 StandInRegistrations registrations();
+StandInTraffic traffic();
 const NcclLibrary* nccl_of_tests();
 
 /** "nccl=..,timeout_ms=20000" and more. */

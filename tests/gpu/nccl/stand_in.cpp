@@ -90,6 +90,7 @@ std::map<std::string, std::shared_ptr<Group>> groups;
 std::map<Comm, bool> live_comms;
 StandInRegistrations registrations{};
 std::atomic<int> comms{0}, aborts{0}, aborts_inside{0};
+std::atomic<int> sends{0}, gathers{0};
 std::atomic<uint64_t> ids{0};
 std::atomic<void*> default_stream{nullptr};
 
@@ -361,6 +362,7 @@ void stand_in_default_stream(void* stream) { default_stream = stream; }
 int stand_in_comms(void) { return comms; }
 int stand_in_aborts(void) { return aborts; }
 int stand_in_aborts_inside(void) { return aborts_inside; }
+StandInTraffic stand_in_traffic(void) { return {sends, gathers}; }
 StandInRegistrations stand_in_registrations(void) {
   const std::lock_guard<std::mutex> lock(mutex);
   return registrations;
@@ -516,6 +518,7 @@ Result ncclGroupEnd() {
 }
 
 Result ncclSend(const void* from, size_t count, DataType type, int peer, Comm comm, Stream stream) {
+  sends += 1;
   return put(comm, stream, {true, peer, const_cast<void*>(from), count * bytes_of(type)});
 }
 
@@ -526,6 +529,7 @@ Result ncclRecv(void* to, size_t count, DataType type, int peer, Comm comm, Stre
 #ifndef STAND_IN_LACKS_ALL_GATHER
 Result ncclAllGather(const void* own, void* all, size_t count, DataType type, Comm comm,
                      Stream stream) {
+  gathers += 1;
   return enqueue_collective({comm->own, own, all, count, type, false}, stream);
 }
 #endif

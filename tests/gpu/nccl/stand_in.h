@@ -35,6 +35,13 @@ int stand_in_aborts(void);
 /** Those of them that were aborted while a thread was in ncclGroupEnd. */
 int stand_in_aborts_inside(void);
 
+/** What all ranks enqueued so far. */
+struct StandInTraffic {
+  int sends;    ///< messages of ncclSend
+  int gathers;  ///< calls of ncclAllGather
+};
+struct StandInTraffic stand_in_traffic(void);
+
 /** What was registered with communicators so far, process-wide. */
 struct StandInRegistrations {
   int registered;

@@ -288,6 +288,7 @@ class ExecutionPlanMaker {
   /** Everything sent travels as far as there are places for it. */
   void travel() {
     join();
+    parts_shared_ = {};
     const uint32_t first = static_cast<uint32_t>(made_.transfers_.size());
     for (auto& [ends, channel] : channels_) {
       arrive(&channel);
@@ -299,6 +300,7 @@ class ExecutionPlanMaker {
       step.first = first;
       step.count = count;
       step.on_side_stream = unjoined_ = overlaps_;
+      if (all_parts_are_shared()) share_blocks(&step);
     }
     uint64_t sums = UINT64_MAX;
     for (const Walker& walker : walkers_) sums = std::min(sums, walker.sums_begun);
@@ -307,6 +309,35 @@ class ExecutionPlanMaker {
     add_sum();
     sums_made_ = sums;
     ++events_;
+  }
+
+  /** Notes a message of this round: results of `from`'s part, or something else. */
+  void note(uint32_t from, const Move& receive) {
+    const Shape& shape = made_.plan_.shape;
+    const Part part = part_of(shape, shape.ranks, from);
+    const bool is_part = receive.kind == MoveKind::receive_result && receive.origin == from &&
+                         receive.origin_value_count == 0 &&
+                         receive.first_value == part.first_value &&
+                         receive.value_count == part.value_count;
+    const bool is_first = parts_shared_.messages == 0;
+    parts_shared_.others |= !is_part || (!is_first && receive.content != parts_shared_.content);
+    parts_shared_.content = receive.content;
+    parts_shared_.messages += 1;
+  }
+
+  /** Whether the messages of this round are every rank's results, sent to all others. */
+  bool all_parts_are_shared() const {
+    const Shape& shape = made_.plan_.shape;
+    return shape.slices == nullptr && shape.nodes == nullptr && !parts_shared_.others &&
+           parts_shared_.messages == uint64_t{shape.ranks} * (shape.ranks - 1);
+  }
+  void share_blocks(ExecutionStep* step) const {
+    const Content content = parts_shared_.content;
+    const Shape& shape = made_.plan_.shape;
+    const uint64_t shard = shard_value_count(shape, shape.ranks);
+    step->from_bytes = layout_.offset_bytes(content, part_of(shape, shape.ranks, rank_).first_value);
+    step->to_bytes = layout_.result_bytes(content, 0);
+    step->size_bytes = layout_.result_bytes(content, shard) - step->to_bytes;
   }
 
   /** Messages in flight during a round can be received in the next one. */
@@ -347,6 +378,7 @@ class ExecutionPlanMaker {
         made_.transfers_.push_back(
             {from, false, place_bytes, transfer.size_bytes, transfer.here_bytes});
       }
+      note(from, receive);
       channel->expected.pop_front();
       (overlaps_ ? channel->under_way : channel->arrived) += 1;
       ++events_;
@@ -371,6 +403,12 @@ class ExecutionPlanMaker {
   std::vector<Walker> walkers_;
   std::map<std::pair<uint32_t, uint32_t>, Channel> channels_;
   Move sum_{};  ///< this rank's next one
+  /** The messages of this round. */
+  struct {
+    uint64_t messages = 0;
+    bool others = false;  ///< not all are results of whole parts, and of one content
+    Content content{};
+  } parts_shared_;
   uint64_t sums_made_ = 0;
   uint64_t events_ = 0;
 };

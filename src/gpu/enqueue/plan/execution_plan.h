@@ -26,7 +26,9 @@ struct ExecutionStep {
   Kind kind;
   Move move{};
   Piece piece{};
-  size_t from_bytes = 0;  ///< copy; or where the one operand of a stage lies
+  /** copy; where the one operand of a stage lies; or, of an exchange that shares blocks, the own
+   *  one, with all of them at to_bytes, each of size_bytes. */
+  size_t from_bytes = 0;
   size_t to_bytes = 0;
   size_t size_bytes = 0;
   uint64_t value_count = 0;  ///< sum: of the values that are added
