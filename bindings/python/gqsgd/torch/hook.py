@@ -220,9 +220,10 @@ class HookState:
         bytes sent beside those of float32, waiting time, schedule and error.
 
         measure: measures the error too: ||G - mean||^2 / ||mean||^2 of an allreduce of a sample,
-            the first 65,536 values of the largest gradient that goes in codes, as each rank had it
-            in the last step that is a multiple of 16. A collective, of two allreduces of the
-            sample: every rank calls it, between two backward passes. Gradients on the CPU only,
+            at most 65,536 values from all tensors of the longest call that goes in codes, as each
+            rank had them in the last step that is a multiple of 16; `measure_errors` measures each
+            parameter. A collective, of two allreduces of the sample, whose bytes later summaries
+            count too: every rank calls it, between two backward passes. Gradients on the CPU only,
             otherwise Unsupported.
         """
         error = "summary(measure=True) measures it, on all ranks together"
