@@ -128,10 +128,10 @@ class HookState:
         if model is not None:
             self.bind(model)
         elif policy is None and not keeps_zeros(quantizer):
+            spec = short_spec(quantizer.spec)
             raise gqsgd.InvalidArgument(
-                "this quantizer turns zeros into noise, which embeddings must be kept from: give "
-                "model=..., so that they are found, or a policy of your own; quantizer: "
-                f"{quantizer.spec}"
+                f"{spec} turns zeros into noise, which embeddings must be kept from; hint: "
+                f'HookState("{spec}", model=net), so that they are found, or a policy of your own'
             )
         self._unused = UnusedWarning(self, _UNUSED)  # not for copies: they may be for other ends
 
