@@ -18,17 +18,17 @@ Quantizers. A preset and, after it, fields by name, as in Quantizer("rotated-8",
     adaptive-5   5 bits on average, less error than rotated-4-8 and fewer bytes
     adaptive-4   4 bits on average, 1/2 to 1/20 of the error of 4 bits everywhere
     adaptive-3   3 bits on average: watch the loss
-    rice-6       6 bits on average, 1/3 to 1/21 of the error of adaptive-6; host memory
-    rice-5       5 bits on average, 1/3 to 1/16 of the error of adaptive-5; host memory
-    rice-4       4 bits on average, 1/3 to 1/17 of the error of adaptive-4; host memory
-    rice-3       3 bits on average, for the slowest networks; host memory
+    rice-6       6 bits on average, 1/3 to 1/21 of the error of adaptive-6
+    rice-5       5 bits on average, 1/3 to 1/16 of the error of adaptive-5
+    rice-4       4 bits on average, 1/3 to 1/17 of the error of adaptive-4
+    rice-3       3 bits on average, for the slowest networks
     relative-8   8 bits, errors relative to each value
     paper-gl8    linear levels of the paper, 8 bits, one norm for a call
     paper-ge8    exponential levels of the paper, 8 bits
     paper-gl4    linear levels of the paper, 4 bits
     paper-ge4    exponential levels of the paper, 4 bits
-    bf16         16 bits: bfloat16 rounded at random, the range of float32
-    fp16         16 bits: float16 rounded at random, 1/64 of the error of bf16, up to 65504
+    bf16         16 bits: bfloat16 rounded at random, the range of float32; host memory
+    fp16         16 bits: float16 rounded at random, 1/64 of bf16's error, up to 65504; host memory
     none         float32, to find out whether quantizing is to blame
 
 Communicators, one for each rank; run_local makes and closes those of a group of threads:

@@ -19,6 +19,9 @@ INVALID = gqsgd.InvalidArgument
     ({"transport": "grup"}, INVALID, "'grup'; accepted are auto, process, network, group, nccl"),
     ({"quantizer": "bocks-8"}, INVALID, "bocks-8"),
     ({"quantizer": None}, TypeError, "quantizer is a NoneType, not a Quantizer"),
+    ({"quantizer": "rotated-8,seed=2"}, INVALID,
+     'rotated-8,seed=2 turns zeros into noise, which embeddings must be kept from; hint: '
+     'HookState("rotated-8,seed=2", model=net)'),
     ({"schedule": "sparse"}, INVALID, "schedule is 'sparse'; accepted are auto"),
     ({"timeout": 3}, INVALID, 'option "timeout" is not known'),
     ({"timeout_ms": "soon"}, INVALID, "timeout_ms=soon is not an integer"),

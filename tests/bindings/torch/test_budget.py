@@ -271,7 +271,7 @@ def bytes_of(state):
     ({"budget": "4"}, TypeError, "budget is a str, not a number"),
     ({"budget": True}, TypeError, "budget is a bool, not a number"),
     ({"budget": 4, "quantizer": "blocks-8"}, INVALID,
-     "budget is 4, but the quantizer has codes of one width: levels=linear,bits=8"),
+     "budget is 4, but blocks-8 has codes of one width; hint: HookState(budget=4)"),
     ({"budget": 4, "quantizer": None}, TypeError, "quantizer is a NoneType"),
 ])
 def test_wrong_budgets_are_refused_with_both_values(arguments, kind, sentence):

@@ -1,5 +1,7 @@
 """Gradients of fully_shard (FSDP2) through the reduce-scatter in codes, on Gloo."""
 
+import warnings
+
 import gqsgd.torch
 import pytest
 import torch
@@ -35,6 +37,26 @@ def train(net, step_count):
     """Losses, and the whole parameters at the end."""
     losses = models.train(net, range(step_count))
     return losses, [parameter.full_tensor() for parameter in net.parameters()]
+
+
+def warnings_of(quantizer, layer):
+    """What attaching says of a model with this layer."""
+    net = torch.nn.Sequential(layer, torch.nn.Linear(16, 4))
+    fully_shard(net, mesh=init_device_mesh("cpu", (dist.get_world_size(),)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        gqsgd.torch.ReduceScatter(quantizer).attach(net)
+    return [str(each.message) for each in caught if "zeros" in str(each.message)]
+
+
+def test_an_embedding_that_would_get_noise_is_named(torch_groups):
+    group = torch_groups(2)
+    for found in group.run(warnings_of, "rotated-8", torch.nn.Embedding(8, 16)):
+        assert len(found) == 1
+        assert found[0].startswith("rotated-8 turns zeros into noise, and '0' is an embedding")
+    for quantizer, layer in [("blocks-8", torch.nn.EmbeddingBag(8, 16)),
+                             ("rotated-8", torch.nn.Linear(16, 16))]:
+        assert group.run(warnings_of, quantizer, layer) == [[], []]
 
 
 def against_plain(reduce_dtype):

@@ -6,6 +6,7 @@ import gqsgd.torch
 import pytest
 import torch
 import torch_models as models
+from gqsgd.torch.summary import SAMPLE_VALUE_COUNT, SLICE_VALUE_COUNT, _slices
 
 
 def entries(summary):
@@ -16,18 +17,14 @@ def entries(summary):
 def of_a_training(quantizer, transport):
     model, state = models.hooked(models.perceptron(), quantizer, transport=transport)
     before = state.summary()
-    own = largest(models.local_gradients(model, loss(0)))
+    own = models.local_gradients(model, loss(0))
     for step in range(3):
         models.train(model, [step])
-    sample = state._sample.values
-    assert torch.equal(sample, own.flatten()[: sample.numel()])
+    longest = own[0], own[2]  # weights; all others go as float32
+    assert torch.equal(state._sample.values, torch.cat([each.flatten() for each in longest]))
     after, measured = state.summary(), state.summary(measure=True)
     state.close()
     return before, after, measured
-
-
-def largest(gradients):
-    return max(gradients, key=torch.Tensor.numel)
 
 
 def loss(step):
@@ -89,6 +86,53 @@ def sampled_steps():
     state.close()
     resumed.close()
     return seen
+
+
+def lookup(rows):
+    return torch.nn.Sequential(
+        torch.nn.Embedding(rows, 16), torch.nn.Flatten(), torch.nn.Linear(64, 64)
+    )
+
+
+def of_late_rows(rows):
+    """The summary's error, and that of the model by the report, where only the last rows of an
+    embedding have gradients."""
+    net = lookup(rows)
+    model = torch.nn.parallel.DistributedDataParallel(net)
+    state = gqsgd.torch.HookState("blocks-8", model=net)
+    model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+    generator = torch.Generator().manual_seed(torch.distributed.get_rank())
+    inputs = torch.randint(rows - 500, rows, (32, 4), generator=generator)
+    state.measure_errors()
+    model(inputs).square().mean().backward()
+    line = entries(state.summary(measure=True))["error"]
+    squares = [parameter.grad.square().sum() for parameter in net.parameters()]
+    errors = {row.name: row.error for row in state.report().rows}
+    names = [name for name, _ in net.named_parameters()]
+    whole = sum(errors[name] * square for name, square in zip(names, squares)) / sum(squares)
+    state.close()
+    return line, float(whole)
+
+
+@pytest.mark.parametrize("rows", [1000, 10000])  # a sample of all values, and of a part
+def test_rows_without_gradients_are_not_the_whole_sample(torch_groups, rows):
+    values = rows * 16 + 64 * 64
+    for line, whole in torch_groups(2).run(of_late_rows, rows):
+        assert f" on {min(values, 65536)} of {values} gradients of the longest call" in line
+        assert 1 / 3 < float(line.split()[0]) / whole < 3
+
+
+@pytest.mark.parametrize("sizes", [
+    [65536], [65537], [1024] * 65, [100_000, 2000, 1024, 700_000], [3, 70_000, 1030], [10**7, 5]])
+def test_a_sample_lies_evenly_in_all_tensors(sizes):
+    arrays = list(torch.arange(float(sum(sizes))).split(sizes))
+    slices = _slices(arrays, sum(sizes))
+    taken = torch.cat(slices)
+    assert len(taken) <= SAMPLE_VALUE_COUNT
+    assert len(taken) > 0.9 * SAMPLE_VALUE_COUNT or sizes[0] == 1024
+    assert all(len(part) % SLICE_VALUE_COUNT == 0 for part in slices) or min(sizes) < 1024
+    gaps = taken.diff().sub(1).clamp(min=0)
+    assert gaps.max() <= 2 * sum(sizes) / 64
 
 
 def test_every_sixteenth_step_and_the_first_are_sampled(torch_groups):

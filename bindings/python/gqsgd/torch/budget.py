@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from gqsgd import InvalidArgument, Quantizer
+from gqsgd.presets import short_spec
 
 from . import devices
 from .policy import fields_of, has_mean_bits
@@ -193,8 +194,8 @@ def budget_quantizer(quantizer: Quantizer | str, budget: float) -> Quantizer:
         quantizer = Quantizer(quantizer)
     if isinstance(quantizer, Quantizer) and not has_mean_bits(quantizer):
         raise InvalidArgument(
-            f"budget is {budget}, but the quantizer has codes of one width: {quantizer.spec}; "
-            f"hint: HookState(budget={budget}), or a quantizer with mean_bits, as rice-4 has"
+            f"budget is {budget}, but {short_spec(quantizer.spec)} has codes of one width; hint: "
+            f"HookState(budget={budget}), or a quantizer with mean_bits, as rice-4 has"
         )
     halves = math.floor(2 * budget)
     return with_mean_bits(quantizer, halves / 2) if isinstance(quantizer, Quantizer) else quantizer

@@ -4,6 +4,7 @@ that share a model, AllReduce between its replicas (hybrid sharding)."""
 from __future__ import annotations
 
 import time
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from gqsgd.presets import short_spec
 
 from . import devices, groups
 from . import summary as _summary
+from .policy import EMBEDDINGS, keeps_zeros
 
 _OPS = {dist.ReduceOp.AVG: "mean", dist.ReduceOp.SUM: "sum"}
 
@@ -137,9 +139,10 @@ class ReduceScatter(_Collective):
 
     def attach(self, model: torch.nn.Module) -> ReduceScatter:
         """Makes every module of `model` that fully_shard has wrapped use this object; returns
-        it."""
+        it. Warns of an embedding whose unused rows the quantizer gives noise."""
         for module in _wrapped(model):
             module.set_custom_reduce_scatter(self)
+        _warn_of_noise(self.quantizer, model)
         return self
 
     def allocate(
@@ -214,12 +217,14 @@ class AllReduce(_Collective):
     def attach(self, model: torch.nn.Module) -> AllReduce:
         """Makes every module of `model` that fully_shard has wrapped call this object in backward,
         once it has reduce-scattered; returns it. Raises InvalidArgument where torch has gradients
-        of the same ranks averaged or divided already."""
+        of the same ranks averaged or divided already. Warns of an embedding whose unused rows the
+        quantizer gives noise."""
         modules = _wrapped(model)
         for name, parameter in model.named_parameters():
             self._require_foreign(name, parameter)
         for module in modules:
             module.set_all_reduce_hook(self)
+        _warn_of_noise(self.quantizer, model)
         return self
 
     def _require_foreign(self, name: str, parameter: torch.Tensor) -> None:
@@ -258,6 +263,21 @@ def _wrapped(model: torch.nn.Module) -> list[Any]:
     if not wrapped:
         raise gqsgd.InvalidArgument("no module of the model is wrapped; hint: fully_shard it")
     return wrapped
+
+
+def _warn_of_noise(quantizer: gqsgd.Quantizer, model: torch.nn.Module) -> None:
+    """An embedding's rows that no rank has used get gradients other than zero from some presets;
+    without names of parameters there is no policy that would spare it."""
+    if keeps_zeros(quantizer):
+        return
+    for name, module in model.named_modules():
+        if isinstance(module, EMBEDDINGS):
+            warnings.warn(
+                f"{short_spec(quantizer.spec)} turns zeros into noise, and {name!r} is an "
+                "embedding, whose unused rows get some; hint: blocks-8, or another one that "
+                "keeps zeros (docs/PRESETS.md)",
+                RuntimeWarning, stacklevel=3)
+            return
 
 
 def _group_of(replicas: Any) -> dist.ProcessGroup:

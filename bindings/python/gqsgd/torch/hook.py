@@ -128,10 +128,10 @@ class HookState:
         if model is not None:
             self.bind(model)
         elif policy is None and not keeps_zeros(quantizer):
+            spec = short_spec(quantizer.spec)
             raise gqsgd.InvalidArgument(
-                "this quantizer turns zeros into noise, which embeddings must be kept from: give "
-                "model=..., so that they are found, or a policy of your own; quantizer: "
-                f"{quantizer.spec}"
+                f"{spec} turns zeros into noise, which embeddings must be kept from; hint: "
+                f'HookState("{spec}", model=net), so that they are found, or a policy of your own'
             )
         self._unused = UnusedWarning(self, _UNUSED)  # not for copies: they may be for other ends
 
@@ -221,9 +221,10 @@ class HookState:
         bytes sent beside those of float32, waiting time, schedule and error.
 
         measure: measures the error too: ||G - mean||^2 / ||mean||^2 of an allreduce of a sample,
-            the first 65,536 values of the largest gradient that goes in codes, as each rank had it
-            in the last step that is a multiple of 16. A collective, of two allreduces of the
-            sample: every rank calls it, between two backward passes. Gradients on the CPU only,
+            at most 65,536 values from all tensors of the longest call that goes in codes, as each
+            rank had them in the last step that is a multiple of 16; `measure_errors` measures each
+            parameter. A collective, of two allreduces of the sample, whose bytes later summaries
+            count too: every rank calls it, between two backward passes. Gradients on the CPU only,
             otherwise Unsupported.
         """
         error = "summary(measure=True) measures it, on all ranks together"

@@ -19,7 +19,7 @@ Policy = Callable[[str, torch.Tensor, "torch.nn.Module | None"], "Quantizer | st
 #: Below this many values a parameter costs more accuracy than it saves bytes.
 SMALL_VALUE_COUNT = 1024
 
-_EMBEDDINGS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+EMBEDDINGS = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 
 
 class DefaultPolicy:
@@ -34,7 +34,7 @@ class DefaultPolicy:
     ) -> Quantizer | str:
         if parameter.ndim < 2 or parameter.numel() < SMALL_VALUE_COUNT:
             return "none"  # floats pass NaN through; nonfinite=error needs a norm
-        if isinstance(module, _EMBEDDINGS) and not keeps_zeros(self.quantizer):
+        if isinstance(module, EMBEDDINGS) and not keeps_zeros(self.quantizer):
             fields = fields_of(self.quantizer)
             return f"blocks-8,nonfinite={fields['nonfinite']},seed={fields['seed']}"
         return self.quantizer
@@ -58,7 +58,7 @@ class Assignment:
         for path, module in model.named_modules():
             for own_name, parameter in module.named_parameters(recurse=False):
                 name = f"{path}.{own_name}" if path else own_name
-                if parameter not in self._owners or isinstance(module, _EMBEDDINGS):
+                if parameter not in self._owners or isinstance(module, EMBEDDINGS):
                     self._owners[parameter] = name.removeprefix("module."), module
 
     def name_of(self, parameter: torch.Tensor) -> str:

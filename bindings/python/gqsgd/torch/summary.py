@@ -14,35 +14,48 @@ from .policy import is_quantized
 
 SAMPLE_VALUE_COUNT = 65536
 SAMPLE_INTERVAL = 16  # steps: a copy of 256 KiB in every step would be seen in small models
+SLICE_VALUE_COUNT = 1024  # one rotation, and whole blocks of 128
 
 
 class Sample:
-    """Gradients of this rank before they were averaged: the first values of the largest one that
-    goes in codes, of every 16th step and the first. All ranks choose the same."""
+    """Gradients of this rank before they were averaged: slices that lie evenly in the longest call
+    that goes in codes, of every 16th step and the first. All ranks choose the same. One tensor
+    alone would say nothing of the others: the first rows of an embedding may have no gradient."""
 
     def __init__(self) -> None:
         self.step = -1  #: that `values` are of; below 0 before the first
         self.values = torch.empty(0)
         self.quantizer: gqsgd.Quantizer | None = None
-        self._largest = 0  # values of the gradient that they are the first of
+        self.call_values = 0  #: values of the call that they are from
 
     def take(self, step: int, calls: Sequence[Call]) -> None:
         """Looks through calls of a step, before they run."""
         if self.step >= 0 and step % SAMPLE_INTERVAL != 0 and step != self.step:
             return
         if step != self.step:
-            self.step, self._largest, self.quantizer = step, 0, None
+            self.step, self.call_values, self.quantizer = step, 0, None
         for call in calls:
             if is_quantized(call["q"]):
-                gradient = max(call["arrays"], key=torch.Tensor.numel)
-                if gradient.numel() > self._largest:
-                    self._largest, self.quantizer = gradient.numel(), call["q"]
-                    self._copy(gradient[:SAMPLE_VALUE_COUNT])
+                count = sum(map(torch.Tensor.numel, call["arrays"]))
+                if count > self.call_values:
+                    self.call_values, self.quantizer = count, call["q"]
+                    self.values = torch.cat(_slices(call["arrays"], count))
 
-    def _copy(self, values: torch.Tensor) -> None:
-        if (self.values.numel(), self.values.dtype) != (values.numel(), values.dtype):
-            self.values = torch.empty_like(values)
-        self.values.copy_(values)
+
+def _slices(arrays: Sequence[torch.Tensor], count: int) -> list[torch.Tensor]:
+    """All `count` values, or slices of SAMPLE_VALUE_COUNT of them: one at each multiple of a
+    stride, moved to the left where it would cross the end of its tensor."""
+    if count <= SAMPLE_VALUE_COUNT:
+        return list(arrays)
+    stride = math.ceil(count / (SAMPLE_VALUE_COUNT // SLICE_VALUE_COUNT))
+    slices: list[torch.Tensor] = []
+    begin = 0
+    for array in arrays:
+        for place in range(-begin % stride, array.numel(), stride):
+            first = max(0, min(place, array.numel() - SLICE_VALUE_COUNT))
+            slices.append(array[first : first + SLICE_VALUE_COUNT])
+        begin += array.numel()
+    return slices
 
 
 def measured(sample: Sample, lane: Lane | None, schedule: str) -> str:
@@ -56,8 +69,8 @@ def measured(sample: Sample, lane: Lane | None, schedule: str) -> str:
         return "not measured: no gradient went in codes so far"
     error = lane.comm.measured_error(sample.values, sample.quantizer, schedule)
     return (
-        f"{error:.2g} = ||G - mean||^2 / ||mean||^2, measured on {sample.values.numel()} gradients "
-        f"of step {sample.step}"
+        f"{error:.2g} = ||G - mean||^2 / ||mean||^2, measured on {sample.values.numel()} of "
+        f"{sample.call_values} gradients of the longest call of step {sample.step}"
     )
 
 

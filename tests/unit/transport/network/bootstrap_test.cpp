@@ -75,6 +75,8 @@ TEST(NetworkBootstrap, RanksMissing_NamedOnAllOthers) {
   for (const uint32_t rank : {0, 1, 3}) {
     EXPECT_TRUE(begins(ranks[rank].status, "TIMEOUT: missing ranks: 2,4-5; 3 of 6"))
         << rank << ": " << text_of(ranks[rank].status);
+    EXPECT_TRUE(contains(ranks[rank].status, "to rank 0 at 127.0.0.1:"))
+        << text_of(ranks[rank].status);
   }
 }
 
