@@ -70,12 +70,10 @@ constexpr uint32_t kTileBlocks = kTileValues / kAdaptiveBlock;
 
 uint32_t blocks_of(const Tile& tile) { return (tile.count + kAdaptiveBlock - 1) / kAdaptiveBlock; }
 
-/** Steps s of the blocks of a set; those without codes have any. */
+/** Steps s of the values of a tile, of which each block has its own. */
 struct BlockSteps {
-  uint32_t steps[kNormsAtOnce];
-  uint32_t first;  ///< block of the tile in the set
-
-  GQ_INLINE uint32_t operator()(uint32_t e) const { return steps[first + e / kAdaptiveBlock]; }
+  const uint32_t* of_block;
+  GQ_INLINE uint32_t operator()(uint32_t e) const { return of_block[e / kAdaptiveBlock]; }
 };
 
 /** Norms or scales of the blocks of a set, and zeros for those that it lacks. */
@@ -89,25 +87,24 @@ void load_norms(const uint16_t* codes, const GranuleSet& set, NormSet& norms) {
   for (uint32_t k = 0; k < kNormsAtOnce; ++k) norms.norm[k] = norm_from_code(code[k]);
 }
 
-/** Widths and steps of the blocks of a set. */
+/** Widths of the blocks of a set, and steps s; those without codes have any. */
 struct SetBlocks {
-  BlockSteps steps;
+  uint32_t steps[kNormsAtOnce];
   BlockPlanes planes;
 
   /** plane_end: that of BlockPlanes. */
   SetBlocks(const GroupWidths& widths, const GranuleSet& set, uint32_t plane_end)
       : planes(BlockPlanes{widths.width, widths.first_plane, plane_end}.from(set.first_block())) {
-    steps.first = 0;
     for (uint32_t k = 0; k < kNormsAtOnce; ++k) {  // widths beyond the last block are 0
       const uint32_t bits = planes.width[k];
-      steps.steps[k] = code_max(bits < kWidthMin ? kWidthMin : bits);
+      steps[k] = code_max(bits < kWidthMin ? kWidthMin : bits);
     }
   }
 };
 
-void fill_scales(const BlockSteps& steps, const NormSet& __restrict norms,
+void fill_scales(const uint32_t* __restrict steps, const NormSet& __restrict norms,
                  ScaleSet& __restrict scales) {
-  fill_scales_of([&](uint32_t k) { return encoding_scale(norms.norm[k], steps.steps[k]); }, scales);
+  fill_scales_of([&](uint32_t k) { return encoding_scale(norms.norm[k], steps[k]); }, scales);
 }
 
 /** The map of a tile of a set to the set's norms. */
@@ -125,12 +122,12 @@ void encode_blocks(const float* value, uint64_t first_value, const Tile& tile,
   Uniforms uniforms;
   uniforms.fill(thresholds, first_value);
   prefetch(kPrefetchedFirst, kTileValues);
-  BlockSteps steps = blocks.steps;
-  steps.first = static_cast<uint32_t>(tile.offset / kAdaptiveBlock);
+  const size_t first = tile.offset / kAdaptiveBlock;
   CodeTile lanes;
-  encode_linear(value, SegmentScales{scales, block_map(tile)}, steps, uniforms, lanes.byte);
+  encode_linear(value, SegmentScales{scales, block_map(tile)}, BlockSteps{blocks.steps + first},
+                uniforms, lanes.byte);
   if (!is_full(tile)) memset(lanes.byte + tile.count, 0, kTileValues - tile.count);
-  pack_blocks(lanes.byte, blocks_of(tile), blocks.planes.from(steps.first), words);
+  pack_blocks(lanes.byte, blocks_of(tile), blocks.planes.from(first), words);
 }
 
 /** Calls `work` with the type of numbers that round. */
@@ -305,7 +302,7 @@ void add_set(const ReduceManyArgs& args, const GranuleSet& set, const SetBlocks&
 
 /** The sum where all ranks hold the top code of a block. */
 GQ_INLINE double full_sum(double ranks, const SetBlocks& blocks, uint32_t b) {
-  return ranks * static_cast<int32_t>(blocks.steps.steps[b]);
+  return ranks * static_cast<int32_t>(blocks.steps[b]);
 }
 
 /** Norms with rescale, of all blocks at once: norms and peaks beyond the last are 0. */
@@ -393,10 +390,9 @@ __attribute__((noinline)) void fill_linear_steps(const uint32_t* __restrict tops
   fill_steps_of<kNormsAtOnce>(step_of, scales, steps);
 }
 
-void fill_steps(const DequantizeArgs& args, const GranuleSet& set, const BlockSteps& tops,
+void fill_steps(const DequantizeArgs& args, const GranuleSet& set, const uint32_t* top,
                 StepSet& steps) {
   const uint32_t multiplier = args.op == GQSGD_SUM ? args.coding.ranks : 1;
-  const uint32_t* const top = tops.steps;
   NormSet scales;
   load_norms(args.scales.blocks, set, scales);
   if (args.coding.rounding_down == RoundingDown::subtractive) {
@@ -413,7 +409,7 @@ void fill_steps(const DequantizeArgs& args, const GranuleSet& set, const BlockSt
 void decode_blocks(const uint32_t* words, const Tile& tile, const SetBlocks& blocks,
                    const StepSet& steps, float* __restrict value) {
   const size_t first = tile.offset / kAdaptiveBlock;
-  const uint32_t* const tops = blocks.steps.steps + first;
+  const uint32_t* const tops = blocks.steps + first;
 #if GQ_VECTOR_BYTES == 32
   const BlockPlanes planes = blocks.planes.from(first);
   if (planes.has_rows(kTileBlocks - 1)) {  // as blocks before it have
@@ -439,8 +435,8 @@ void decode_subtractive(const uint32_t* words, const Tile& tile, const SetBlocks
   for (uint32_t e = 0; e < kTileValues; e += kAdaptiveBlock) {
     const size_t b = (tile.offset + e) / kAdaptiveBlock;
     for (uint32_t k = e; k < e + kAdaptiveBlock; ++k) {
-      value[k] = subtractive_decode(lanes.byte[k], blocks.steps.steps[b], steps.step[b],
-                                    bits.bits[k]);
+      value[k] =
+          subtractive_decode(lanes.byte[k], blocks.steps[b], steps.step[b], bits.bits[k]);
     }
   }
 }

@@ -2,10 +2,10 @@
 
 /** What stages need to know of a group. */
 struct GroupWidths {
-  /** 0 beyond the last block, and where a set of norms that begins with a block ends. */
+  /** 0 beyond the last block, as far as a set of norms goes. */
   alignas(64) uint8_t width[kGroupBlocks + kNormsAtOnce];
   uint16_t first_plane[kGroupBlocks];  ///< planes of the blocks before it
-  uint32_t plane_count;                     ///< of all blocks
+  uint32_t plane_count;                ///< of all blocks
 };
 
 /** Codes of norms as signed numbers; 0, which no bound is below, where a block has no codes. */
@@ -82,7 +82,7 @@ GQ_INLINE Keys equal(Keys keys, int16_t number) {
   return keys == number;
 }
 
-/** Less one where keys exceed a bound. */
+/** One less where keys exceed a bound. */
 GQ_INLINE Keys less_exceeding(Keys counts, Keys keys, int16_t bound) {
 #if GQ_VECTOR_BYTES == 64  // gcc makes an instruction more of it
   const __m512i bounds = _mm512_set1_epi16(bound), ones = _mm512_set1_epi16(1);
@@ -103,10 +103,13 @@ GQ_INLINE int32_t sum_of(Keys counts) {
   return sum;
 }
 
+/** Finds what NormKeys has of its keys. */
 void measure_keys(NormKeys& keys) {
-  Keys largest = {}, least = Keys{} + INT16_MAX, counts = {};
+  constexpr int16_t kNoKey = INT16_MAX;
+  Keys largest = {}, least = Keys{} + kNoKey, counts = {};
   for (uint32_t b = 0; b < kGroupBlocks; b += kKeysAtOnce) {
-    const Keys key = keys_at(keys, b), low = key == 0 ? Keys{} + INT16_MAX : key;
+    const Keys key = keys_at(keys, b);
+    const Keys low = equal(key, 0) != 0 ? Keys{} + kNoKey : key;
     largest = key > largest ? key : largest;
     least = low < least ? low : least;
     counts = less_exceeding(counts, key, 0);
@@ -165,8 +168,8 @@ void take_keys(const uint16_t* norms, uint32_t block_count, NormKeys& keys) {
 /** The least threshold with which blocks get at most `left` bits beyond the least width. */
 int32_t find_threshold(const NormKeys& keys, uint32_t left) {
   if (kWidthSteps * keys.count <= left) return kThresholdMin;
-  const int32_t offset = width_offset(left / keys.count);  // beyond it a block gets more than a share
-  int32_t high = keys.largest - offset + 1;                // no block gets that
+  const int32_t offset = width_offset(left / keys.count);  // more than a block's share from here on
+  int32_t high = keys.largest - offset + 1;                // no block gets more
   int32_t low = keys.least - offset;                       // all do
   while (high - low > 1) {
     const int32_t middle = low + (high - low) / 2;
