@@ -263,6 +263,47 @@ def test_advice_adds_to_the_compute_what_cannot_overlap(plan):
         assert step_ms == pytest.approx(9000 + last_ms, rel=0.001), name
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/PRESETS.md", "docs/PYTORCH.md",
+                                  "docs/TOOLS.md"])
+def test_commands_of_pages_give_all_that_advice_asks_for(plan, name):
+    commands = re.findall(r"^ *gqsgd-plan (--advise [^#\n]*)", (ROOT / name).read_text(),
+                          re.MULTILINE)
+    assert commands
+    for command in commands:
+        lines = re.findall(r"^  \w+: .*not given.*$", plan(*command.split()).stdout, re.MULTILINE)
+        assert [line.split(":")[0] for line in lines] == ["  codec"]
+
+
+GIVEN = {"weights": ["--count", "6M"], "ranks": ["--ranks", 8], "link": ["--rate", "1gbit"],
+         "compute": ["--compute", 0], "codec": ["--costs", "byte_ns=0.8;cpus=4"]}
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_advice_begins_with_what_was_not_given_and_how_to_give_it(plan, given):
+    lines = dict(re.findall(r"^  (\w+): +(.*)$", plan("--advise", *GIVEN[given]).stdout,
+                            re.MULTILINE))
+    assert list(lines) == list(GIVEN)
+    for name, line in lines.items():
+        is_known = name == given or (name, given) == ("link", "codec")  # costs have a rate
+        assert (f"not given: {GIVEN[name][0]}" in line) != is_known, line
+
+
+def test_advice_without_compute_says_that_a_step_gains_less(plan):
+    call = ["--advise", "--ranks", 4, "--count", "6M", "--rate", "1gbit"]
+    sentence = "without --compute these are the allreduces alone"
+    assert sentence in plan(*call).stdout
+    assert sentence not in plan(*call, "--compute", 0).stdout
+
+
+@pytest.mark.parametrize("options, sentence", [
+    (["--ranks", 1], "a group of one rank sends nothing"),
+    (["--count", 0], "a model of no weights sends nothing"),
+])
+def test_advice_where_nothing_is_sent_is_one_sentence(plan, options, sentence):
+    done = plan("--advise", *options)
+    assert done.returncode == 0 and re.fullmatch(rf"take none: {sentence} .*\n", done.stdout)
+
+
 @pytest.mark.parametrize("compute", ["-1", "fast", "10ms", "nan"])
 def test_a_compute_time_that_is_none_is_refused(plan, compute):
     refused = plan("--advise", "--compute", compute)
