@@ -20,8 +20,6 @@ constexpr uint64_t kBucketValues = 25 * kFirstBucketValues;
 constexpr double kWorthWhile = 1.1;
 /** Floats of half the bytes, without this library. */
 constexpr std::string_view kFp16Hook = "fp16-hook";
-/** Not for devices. */
-constexpr std::string_view kRice[] = {"rice-6", "rice-5", "rice-4", "rice-3"};
 
 struct Candidate {
   std::string_view name;  ///< a preset, or kFp16Hook
@@ -37,20 +35,18 @@ std::vector<Candidate> candidates_for(const CostQuestion& question) {
       {kFp16Hook, "PyTorch's own 16 bits, without this library"},
       {"bf16", "16-bit floats, sums in float32"},
       {"blocks-8", "8 bits, the default"},
-      {kRice[0], "6 bits, as many as each number takes"},
+      {"rice-6", "6 bits, as many as each number takes"},
       {"adaptive-6", "6 bits, more where gradients are large"},
-      {kRice[1], "5 bits, as many as each number takes"},
+      {"rice-5", "5 bits, as many as each number takes"},
       {"adaptive-5", "5 bits, more where gradients are large"},
       {"rotated-4-8", "6 bits on average; dense gradients"},
-      {kRice[2], "4 bits; watch the loss", true},
+      {"rice-4", "4 bits; watch the loss", true},
       {"rotated-4", "4 bits, dense gradients; watch the loss", true},
       {"adaptive-4", "4 bits; watch the loss", true},
-      {kRice[3], "3 bits; watch the loss", true},
+      {"rice-3", "3 bits; watch the loss", true},
       {"adaptive-3", "3 bits; watch the loss", true}};
   if (question.on_device) {
-    std::erase_if(candidates, [](const Candidate& candidate) {
-      return candidate.name == "bf16" || std::ranges::count(kRice, candidate.name) > 0;
-    });
+    std::erase_if(candidates, [](const Candidate& candidate) { return candidate.name == "bf16"; });
   }
   return candidates;
 }
@@ -124,7 +120,8 @@ void print_question(const PlanOptions& options, const CostQuestion& question,
   const char* built_in =
       question.on_device ? "an H100 for each rank" : "a processor with AVX2 for each rank";
   print_line("codec:", costs_given ? "costs of " + options.costs_path : built_in, costs_given,
-             "--costs, by gqsgd-calibrate or Python's comm.costs");
+             question.on_device ? "--costs, a file of constants that you measured"
+                                : "--costs, by gqsgd-calibrate or Python's comm.costs");
 }
 
 void print_table(const std::vector<Candidate>& candidates) {

@@ -166,7 +166,14 @@ def test_over_nccl_short_calls_are_its_own_allreduce_of_floats(plan):
 
 def test_advice_over_nccl_leaves_out_what_devices_do_not_have(plan):
     text = plan("--nccl", "--advise", "--ranks", 8, "--count", "1G", "--compute", 100).stdout
-    assert "take " in text and "bf16 " not in text and "not a GPU's" not in text
+    assert "take " in text and "bf16 " not in text and "AVX2" not in text
+
+
+def test_advice_over_nccl_takes_rice_codes_on_slow_links_alone(plan):
+    call = ["--nccl", "--advise", "--ranks", 8, "--count", "1G"]
+    fast, take = advised(plan(*call, "--compute", 10).stdout)
+    assert fast["rice-6"][1] > fast["none"][1] and not take.startswith("rice")
+    assert advised(plan(*call, "--rate", "10gbit").stdout)[1] == "rice-5"
 
 
 def test_a_timeline_is_what_pictures_are_drawn_of(plan):
