@@ -318,6 +318,16 @@ def test_advice_where_nothing_is_sent_is_one_sentence(plan, options, sentence):
     assert done.returncode == 0 and re.fullmatch(rf"take none: {sentence} .*\n", done.stdout)
 
 
+def test_python_marks_the_presets_that_advice_marks(plan, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "bindings/python"))
+    import gqsgd
+
+    remarks = dict(re.findall(r"^  ([\w-]+) .*x  (.*)$", plan("--advise").stdout, re.MULTILINE))
+    for name, remark in remarks.items():
+        if name != "fp16-hook":
+            assert ("watch the loss" in gqsgd.PRESETS[name]) == ("watch the loss" in remark), name
+
+
 def test_advice_names_what_to_take_with_half_a_processor(plan, tmp_path):
     """As the hosts of docs/results/adaptive.md had: 4 ranks on 2 processors with AVX2."""
     costs = tmp_path / "costs"
