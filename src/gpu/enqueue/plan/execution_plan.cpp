@@ -335,7 +335,8 @@ class ExecutionPlanMaker {
     const Content content = parts_shared_.content;
     const Shape& shape = made_.plan_.shape;
     const uint64_t shard = shard_value_count(shape, shape.ranks);
-    step->from_bytes = layout_.offset_bytes(content, part_of(shape, shape.ranks, rank_).first_value);
+    const uint64_t own_first_value = part_of(shape, shape.ranks, rank_).first_value;
+    step->from_bytes = layout_.offset_bytes(content, own_first_value);
     step->to_bytes = layout_.result_bytes(content, 0);
     step->size_bytes = layout_.result_bytes(content, shard) - step->to_bytes;
   }
