@@ -186,7 +186,8 @@ TEST(Layout, OnStreams_PlacesForWholeParts) {
           const size_t end_bytes =
               content == Content::sums ? layout.landing_bytes(0, 0) : results_bytes;
           EXPECT_LE(all_bytes + ranks * block_bytes, end_bytes) << quantizer << ' ' << value_count;
-          EXPECT_LE(layout.offset_bytes(content, last_part.first_value) + block_bytes, results_bytes)
+          const size_t own_bytes = layout.offset_bytes(content, last_part.first_value);
+          EXPECT_LE(own_bytes + block_bytes, results_bytes)
               << quantizer << ' ' << value_count;
         }
       }
