@@ -77,15 +77,18 @@ class HookState:
     gather_floats: parameters that go as float32 in each bucket (biases, norm layers) are gathered,
         those of all buckets for one call; for DistributedDataParallel(gradient_as_bucket_view=True)
         and other models of many buckets. The futures of buckets are then set with that of the last
-        one, so a hook of your own must not wait for them. Equal on all ranks.
+        one, so a hook of your own must not wait for them.
     communicator: a gqsgd.Communicator of the model's ranks to use in place of one of its own; the
         caller closes it, after the state.
     options: those of gqsgd.Communicator, timeout_ms=60000 for example.
 
     Arguments are checked here, and with `model` what the policy returns for each of its parameters.
     The first bucket of the first backward makes the communicator, all ranks together, or `connect`
-    before. Gradients are averaged in the order of the buckets while backward continues: those on
-    the CPU by a thread of the state, those on a GPU on a stream of the state.
+    before. Quantizer, budget, gather_floats and schedule are equal on all ranks: they are compared
+    when the communicator is made, and Mismatch on all ranks names what differs. With
+    `communicator=` they are not compared, and a difference shows only in calls that it alters.
+    Gradients are averaged in the order of the buckets while backward continues: those on the CPU by
+    a thread of the state, those on a GPU on a stream of the state.
 
     On a GPU a training step may be captured in a CUDA graph, after some outside of it; each replay
     is the next step (docs/PYTORCH_GPU.md).
@@ -194,7 +197,8 @@ class HookState:
     def connect(self) -> gqsgd.Communicator:
         """Makes the communicator now instead of in the first backward, for the device of the model
         (the CPU without `model`), and returns it. Every rank of the group calls this; it waits for
-        them up to timeout_ms. Raises what gqsgd.torch.connect does."""
+        them up to timeout_ms. Raises what gqsgd.torch.connect does, and Mismatch where settings of
+        the states differ."""
         return self._way(self._device or devices.CPU).comm
 
     def _way(self, device: torch.device) -> Lane:
@@ -202,8 +206,8 @@ class HookState:
         if self._lane is None:
             if device != devices.CPU:
                 devices.require_no_capture()
-            comm = self._borrowed or groups.connect(
-                self.process_group, device=device, **self._connection)
+            comm = self._borrowed or groups.connect_equal(
+                self.process_group, self._settings(), device=device, **self._connection)
             lane = lane_of(comm, self._borrowed is not None, device)
             self._device, self._lane, self._stats_before = device, lane, comm.stats()
             if isinstance(lane, StreamLane):
@@ -215,6 +219,15 @@ class HookState:
                 "for a model, and HookState(model=...) if it is moved before the first backward"
             )
         return self._lane
+
+    def _settings(self) -> dict[str, Any]:
+        """What is equal on all ranks. The quantizer follows from the budget and comes after it."""
+        return {
+            "budget": None if self._budget is None else self._budget.bits,
+            "gather_floats": bool(self._gathers),
+            "schedule": self._schedule,
+            "quantizer": short_spec(self.quantizer.spec),
+        }
 
     def summary(self, measure: bool = False) -> str:
         """What this rank has done so far, in lines to print: ranks and transport, quantizer, steps,
