@@ -150,3 +150,27 @@ def with_costs(costs):
 
 def test_with_costs_the_schedule_is_that_of_each_call(torch_groups):
     assert all("with costs" in line for line in torch_groups(2).run(with_costs, "builtin"))
+
+
+def before_and_after_a_nan():
+    """Only rank 1 has it."""
+    model, state = models.hooked(models.perceptron(), "blocks-8")
+    models.train(model, [0])
+    summaries = [state.summary()]
+    inputs, targets = models.batch(1)
+    inputs[0] += float("nan") * torch.distributed.get_rank()
+    torch.nn.functional.mse_loss(model(inputs), targets).backward()
+    counts = state.communicator.stats()["nonfinite_blocks"]
+    summaries.append(state.summary())
+    state.close()
+    return summaries, counts
+
+
+def test_blocks_with_nan_are_counted_once_there_are_some(torch_groups):
+    results = torch_groups(2).run(before_and_after_a_nan)
+    assert results[1][1] > 0
+    for (before, after), block_count in results:
+        assert "nonfinite" not in before
+        line = entries(after)["nonfinite"]
+        assert line.startswith(f"{block_count} blocks held NaN or infinity")
+        assert "hint: a quantizer with nonfinite=error" in line

@@ -93,7 +93,8 @@ class _Collective:
 
     def summary(self) -> str:
         """What this rank has done so far, in lines to print: quantizer, calls, and of each
-        communicator ranks and transport, bytes sent beside those of float32, and waiting time."""
+        communicator ranks and transport, bytes sent beside those of float32, and waiting time; and
+        blocks that held NaN or infinity, if some did. On a GPU these are not counted."""
         lines = [("quantizer", short_spec(self.quantizer.spec)), ("calls", str(self.call_count))]
         for comm in self._communicators.values():
             lines += _summary.counted(comm, comm.stats(), self._call_ns[comm]).items()

@@ -231,7 +231,8 @@ class HookState:
 
     def summary(self, measure: bool = False) -> str:
         """What this rank has done so far, in lines to print: ranks and transport, quantizer, steps,
-        bytes sent beside those of float32, waiting time, schedule and error.
+        bytes sent beside those of float32, waiting time, schedule and error; and blocks of codes
+        that held NaN or infinity, if some did. On a GPU these are not counted.
 
         measure: measures the error too: ||G - mean||^2 / ||mean||^2 of an allreduce of a sample,
             at most 65,536 values from all tensors of the longest call that goes in codes, as each
