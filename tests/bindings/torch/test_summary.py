@@ -57,6 +57,28 @@ def test_a_summary_shows_bytes_ratio_waiting_and_error(torch_groups, transport, 
     assert 1e-6 < float(errors.pop().split()[0]) < 1e-2
 
 
+def measured_twice():
+    """What summaries count around a measurement, and what the communicator has."""
+    model, state = models.hooked(models.perceptron(), "blocks-8")
+    models.train(model, [0])
+    before = state.communicator.stats()
+    summaries = [state.summary(), state.summary(measure=True), state.summary(measure=True)]
+    sent_bytes = state.communicator.stats().since(before)["payload_bytes_sent"]
+    summaries.append(state.summary())
+    models.train(model, [1])
+    summaries.append(state.summary())
+    state.close()
+    return [[entries(each)[name] for name in ("sent", "waiting")] for each in summaries], sent_bytes
+
+
+def test_what_measuring_sends_is_in_no_summary(torch_groups):
+    for (first, *others, last), sent_bytes in torch_groups(2).run(measured_twice):
+        assert sent_bytes > 2 * 4096
+        assert others == [first] * 3
+        first_mb, last_mb = (float(each[0].split()[0]) for each in (first, last))
+        assert last_mb == pytest.approx(2 * first_mb, rel=0.01)
+
+
 def without_codes():
     model, state = models.hooked(models.perceptron(), "none")
     models.train(model, [0])

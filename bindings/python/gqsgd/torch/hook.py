@@ -237,13 +237,13 @@ class HookState:
         measure: measures the error too: ||G - mean||^2 / ||mean||^2 of an allreduce of a sample,
             at most 65,536 values from all tensors of the longest call that goes in codes, as each
             rank had them in the last step that is a multiple of 16; `measure_errors` measures each
-            parameter. A collective, of two allreduces of the sample, whose bytes later summaries
-            count too: every rank calls it, between two backward passes. Gradients on the CPU only,
-            otherwise Unsupported.
+            parameter. A collective, of two allreduces of the sample, which no summary counts: every
+            rank calls it, between two backward passes. Gradients on the CPU only, otherwise
+            Unsupported.
         """
         error = "summary(measure=True) measures it, on all ranks together"
         if measure:
-            error = _summary.measured(self._sample, self._lane, self._schedule)
+            error = self._measured_error()
         lines = {"quantizer": short_spec(self.quantizer.spec), "steps": str(self.step)}
         if self._lane is not None:
             comm = self._lane.comm
@@ -252,6 +252,16 @@ class HookState:
             lines |= _summary.counted(comm, stats, self._lane.call_ns)
             lines |= {"schedule": schedule, "error": error}
         return "\n".join([repr(self)] + [f"  {name:<10}{line}" for name, line in lines.items()])
+
+    def _measured_error(self) -> str:
+        """A line of the summary, which leaves its counters as they were."""
+        if self._lane is None:
+            return _summary.measured(self._sample, None, self._schedule)
+        comm = self._lane.comm
+        counted = comm.stats().since(self._stats_before)
+        error = _summary.measured(self._sample, self._lane, self._schedule)
+        self._stats_before = comm.stats().since(counted)
+        return error
 
     def report(self) -> Report:
         """What each parameter got in the last backward pass, as rows (`rows`) and as a table to
