@@ -135,6 +135,26 @@ def test_bytes_are_those_of_the_planes_to_the_byte(torch_groups):
     assert all(len(rest) == 1 for rest in totals.values()), totals
 
 
+def reports_with_and_without_names():
+    texts = []
+    for with_model in (True, False):
+        inner = models.perceptron()
+        model = torch.nn.parallel.DistributedDataParallel(inner)
+        state = gqsgd.torch.HookState("blocks-8", model=inner if with_model else None)
+        model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+        models.train(model, [0])
+        texts.append(str(state.report()))
+        state.close()
+    return texts
+
+
+def test_a_report_of_numbers_says_how_to_get_names(torch_groups):
+    for named, numbered in torch_groups(2).run(reports_with_and_without_names):
+        assert "0.weight" in named and "HookState" not in named
+        assert "parameter 3" in numbered
+        assert numbered.splitlines()[-1].startswith("names: HookState(..., model=net) shows them")
+
+
 def with_errors(budget):
     """Rows of a pass that measured errors and of the next, and what the bits would be without."""
     bits = []

@@ -17,7 +17,7 @@ from gqsgd.presets import short_spec
 
 from . import devices, groups
 from . import summary as _summary
-from .policy import EMBEDDINGS, keeps_zeros
+from .policy import EMBEDDINGS, as_quantizer, keeps_zeros
 
 _OPS = {dist.ReduceOp.AVG: "mean", dist.ReduceOp.SUM: "sum"}
 
@@ -29,8 +29,7 @@ class _Collective:
     def __init__(
         self, quantizer: gqsgd.Quantizer | str, transport: str, options: dict[str, Any]
     ):
-        if isinstance(quantizer, str):
-            quantizer = gqsgd.Quantizer(quantizer)
+        quantizer = as_quantizer(quantizer)
         groups.check_connection(transport, options)
         self.quantizer = quantizer
         self._call_count = 0  # without those of communicators that count for themselves

@@ -20,7 +20,7 @@ from .budget import Budget, budget_quantizer, checked_bits, is_saved_budget, spe
 from .calls import Calls
 from .lanes import Lane, StreamLane, lane_of
 from .layout import Layout
-from .policy import Assignment, DefaultPolicy, Policy, keeps_zeros
+from .policy import Assignment, DefaultPolicy, Policy, as_quantizer, keeps_zeros
 from .report import Records, Report
 from .steps import Steps
 from .unused import UnusedWarning
@@ -116,9 +116,9 @@ class HookState:
     ):
         if budget is not None:
             quantizer = budget_quantizer(quantizer, checked_bits(budget))
-        elif isinstance(quantizer, str):
-            quantizer = gqsgd.Quantizer(quantizer)
-        _check_arguments(quantizer, process_group, policy, schedule, communicator)
+        else:
+            quantizer = as_quantizer(quantizer)
+        _check_arguments(process_group, policy, schedule, communicator)
         groups.check_connection(transport, options)
         self.quantizer = quantizer
         self._policy = policy
@@ -415,17 +415,18 @@ def allreduce_hook(
 
 
 def _check_arguments(
-    quantizer: Any, process_group: Any, policy: Any, schedule: Any, communicator: Any
+    process_group: Any, policy: Any, schedule: Any, communicator: Any
 ) -> None:
     """Those of HookState that would otherwise fail in the first backward."""
-    for name, value, kind in (
-        ("quantizer", quantizer, gqsgd.Quantizer),
-        ("process_group", process_group, dist.ProcessGroup),
-        ("communicator", communicator, gqsgd.Communicator),
+    for name, value, kind, source in (
+        ("process_group", process_group, dist.ProcessGroup, "torch.distributed.new_group"),
+        ("communicator", communicator, gqsgd.Communicator, "gqsgd.torch.connect"),
     ):
-        is_given = value is not None or name == "quantizer"
-        if is_given and not isinstance(value, kind):
-            raise TypeError(f"{name} is a {type(value).__name__}, not a {kind.__name__}")
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(
+                f"{name} is a {type(value).__name__}, not a {kind.__name__}; hint: {source}() "
+                "makes one"
+            )
     if policy is not None and not callable(policy):
         raise TypeError(
             f"policy is a {type(policy).__name__}, not a function (name, parameter, module) that "
