@@ -173,8 +173,8 @@ Status read_field(int field, std::string_view value, Draft* draft) {
 
 Status read_fields(std::string_view text, Draft* draft);
 
-/** The preset nearest to a misspelt name, by two edits at most and a third of its length. Null where
- *  there is none, or more than one. */
+/** The preset nearest to a misspelt name, by two edits at most and a third of its length. Null
+ *  where there is none, or more than one. */
 const char* nearest_preset(std::string_view name) {
   const char* nearest = nullptr;
   size_t edits = std::min<size_t>(2, name.size() / 3) + 1;
