@@ -24,82 +24,110 @@ void for_each_granule(const Range& range, Work work) {
   }
 }
 
+static_assert(kNormsAtOnce % kGranuleBlocks == 0, "a set of norms has those of whole granules");
+static_assert(kGranuleValues % kTileValues == 0, "a granule is whole tiles");
+
+constexpr uint32_t kSetGranules = kNormsAtOnce / kGranuleBlocks;
+constexpr uint32_t kSetValues = kSetGranules * kGranuleValues;
+constexpr uint32_t kSetTiles = kSetValues / kTileValues;
+
+/** Granules that follow each other in a group, whose blocks' norms are one set. */
+struct GranuleSet {
+  Range range;
+  size_t offset;  ///< of the first value, in the buffer
+
+  uint32_t first_block() const { return range.group.first_block; }
+  uint32_t block_count() const {
+    return static_cast<uint32_t>((range.value_count + kAdaptiveBlock - 1) / kAdaptiveBlock);
+  }
+  /** A tile of one of them, by its place among the values of the set. */
+  Tile tile_of(const Granule& granule, const Tile& tile) const {
+    const size_t before = size_t{granule.first_block - first_block()} * kAdaptiveBlock;
+    return {before + tile.offset, tile.count};
+  }
+};
+
+/** Calls `work(set)` for the granules of the range. */
+template <typename Work>
+void for_each_set(const Range& range, Work work) {
+  GranuleSet set{range, 0};
+  for (size_t left = range.value_count; left > 0; left -= set.range.value_count) {
+    set.range.value_count = left < kSetValues ? left : kSetValues;
+    work(set);
+    set.range.first_value += kSetGranules * range.group.stride_values;
+    set.offset += kSetGranules * range.group.stride_values;
+    set.range.group.first_block += kNormsAtOnce;
+  }
+}
+
 /** The tiles of a granule, offsets from its own begin. */
 template <typename Work>
 void for_each_tile_of(const Granule& granule, Work work) {
   for_each_tile(Range{granule.first_value, granule.value_count}, work);
 }
 
-static_assert(kNormsAtOnce >= kGranuleBlocks, "the scales of a granule are one set");
-static_assert(kGranuleValues % kTileValues == 0, "a granule is whole tiles");
-
-constexpr uint32_t kGranuleTiles = kGranuleValues / kTileValues;
 constexpr uint32_t kTileBlocks = kTileValues / kAdaptiveBlock;
 
 uint32_t blocks_of(const Tile& tile) { return (tile.count + kAdaptiveBlock - 1) / kAdaptiveBlock; }
 
-/** Steps s of the blocks of a granule; those without codes have any. */
+/** Steps s of the values of a tile, of which each block has its own. */
 struct BlockSteps {
-  uint32_t steps[kNormsAtOnce];
-  uint32_t first;  ///< block of the tile in the granule
-
-  GQ_INLINE uint32_t operator()(uint32_t e) const { return steps[first + e / kAdaptiveBlock]; }
+  const uint32_t* of_block;
+  GQ_INLINE uint32_t operator()(uint32_t e) const { return of_block[e / kAdaptiveBlock]; }
 };
 
-/** Norms or scales of the blocks of a granule, and zeros for those that it lacks. */
-void load_norms(const uint16_t* codes, const Granule& granule, NormSet& norms) {
+/** Norms or scales of the blocks of a set, and zeros for those that it lacks. */
+void load_norms(const uint16_t* codes, const GranuleSet& set, NormSet& norms) {
   alignas(64) uint16_t code[kNormsAtOnce] = {};
-  if (granule.block_count() == kGranuleBlocks) {  // without a call
-    memcpy(code, codes + granule.first_block, kGranuleBlocks * sizeof *code);
+  if (set.block_count() == kNormsAtOnce) {  // without a call
+    memcpy(code, codes + set.first_block(), sizeof code);
   } else {
-    memcpy(code, codes + granule.first_block, granule.block_count() * sizeof *code);
+    memcpy(code, codes + set.first_block(), set.block_count() * sizeof *code);
   }
   for (uint32_t k = 0; k < kNormsAtOnce; ++k) norms.norm[k] = norm_from_code(code[k]);
 }
 
-/** Widths and steps of the blocks of one granule. */
-struct GranuleBlocks {
-  BlockSteps steps;
+/** Widths of the blocks of a set, and steps s; those without codes have any. */
+struct SetBlocks {
+  uint32_t steps[kNormsAtOnce];
   BlockPlanes planes;
 
   /** plane_end: that of BlockPlanes. */
-  GranuleBlocks(const GroupWidths& widths, const Granule& granule, uint32_t plane_end)
-      : planes(BlockPlanes{widths.width, widths.first_plane, plane_end}.from(granule.first_block)) {
-    steps.first = 0;
-    for (uint32_t k = 0; k < kNormsAtOnce; ++k) steps.steps[k] = code_max(kWidthMin);
-    for (uint32_t k = 0; k < kGranuleBlocks; ++k) {  // widths beyond the last block are 0
+  SetBlocks(const GroupWidths& widths, const GranuleSet& set, uint32_t plane_end)
+      : planes(BlockPlanes{widths.width, widths.first_plane, plane_end}.from(set.first_block())) {
+    for (uint32_t k = 0; k < kNormsAtOnce; ++k) {  // widths beyond the last block are 0
       const uint32_t bits = planes.width[k];
-      steps.steps[k] = code_max(bits < kWidthMin ? kWidthMin : bits);
+      steps[k] = code_max(bits < kWidthMin ? kWidthMin : bits);
     }
   }
 };
 
-void fill_scales(const BlockSteps& steps, const NormSet& __restrict norms,
+void fill_scales(const uint32_t* __restrict steps, const NormSet& __restrict norms,
                  ScaleSet& __restrict scales) {
-  fill_scales_of([&](uint32_t k) { return encoding_scale(norms.norm[k], steps.steps[k]); }, scales);
+  fill_scales_of([&](uint32_t k) { return encoding_scale(norms.norm[k], steps[k]); }, scales);
 }
 
-/** The map of a tile of a granule to the granule's set of norms. */
+/** The map of a tile of a set to the set's norms. */
 SegmentMap block_map(const Tile& tile) {
   return SegmentMap{tile.offset, block_log2(kAdaptiveBlock)};
 }
 
-/** Encodes one tile of a granule and writes its planes; lanes beyond the last value are 0.
- *  prefetch(first, end) prefetches such a part of a later tile. */
+/** Encodes one tile of a set, from value `first_value` of the call on, and writes its planes; lanes
+ *  beyond the last value are 0. prefetch(first, end) prefetches such a part of a later tile. */
 template <typename Uniforms, typename Prefetch>
-void encode_blocks(const float* value, const Granule& granule, const Tile& tile,
-                   const GranuleBlocks& blocks, const ScaleSet& scales,
-                   const Thresholds& thresholds, uint32_t* words, Prefetch prefetch) {
+void encode_blocks(const float* value, uint64_t first_value, const Tile& tile,
+                   const SetBlocks& blocks, const ScaleSet& scales, const Thresholds& thresholds,
+                   uint32_t* words, Prefetch prefetch) {
   prefetch(0, kPrefetchedFirst);
   Uniforms uniforms;
-  uniforms.fill(thresholds, granule.first_value + tile.offset);
+  uniforms.fill(thresholds, first_value);
   prefetch(kPrefetchedFirst, kTileValues);
-  BlockSteps steps = blocks.steps;
-  steps.first = static_cast<uint32_t>(tile.offset / kAdaptiveBlock);
+  const size_t first = tile.offset / kAdaptiveBlock;
   CodeTile lanes;
-  encode_linear(value, SegmentScales{scales, block_map(tile)}, steps, uniforms, lanes.byte);
-  memset(lanes.byte + tile.count, 0, kTileValues - tile.count);
-  pack_blocks(lanes.byte, blocks_of(tile), blocks.planes.from(steps.first), words);
+  encode_linear(value, SegmentScales{scales, block_map(tile)}, BlockSteps{blocks.steps + first},
+                uniforms, lanes.byte);
+  if (!is_full(tile)) memset(lanes.byte + tile.count, 0, kTileValues - tile.count);
+  pack_blocks(lanes.byte, blocks_of(tile), blocks.planes.from(first), words);
 }
 
 /** Calls `work` with the type of numbers that round. */
@@ -161,6 +189,22 @@ struct NextGranule {
   }
 };
 
+template <typename Uniforms>
+void quantize_set(const QuantizeArgs& args, const GranuleSet& set, const SetBlocks& blocks,
+                  const ScaleSet& scales, const Thresholds& thresholds) {
+  for_each_granule(set.range, [&](Granule granule) {
+    granule.offset += set.offset;
+    const void* values = values_from(args.values, args.dtype, granule.offset);
+    for_each_tile_of(granule, [&](const Tile& tile) {
+      ValueTile local;
+      const float* value = load_values(values, args.dtype, tile, local);
+      encode_blocks<Uniforms>(value, granule.first_value + tile.offset, set.tile_of(granule, tile),
+                              blocks, scales, thresholds, args.words,
+                              NextGranule(args, granule, tile));
+    });
+  });
+}
+
 __attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
   const Coding& coding = args.coding;
   GroupWidths widths;
@@ -169,27 +213,20 @@ __attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
   const uint32_t plane_end = plane_end_of(args.range, widths);
   const Thresholds thresholds = quantize_thresholds(coding, args.random);
   with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
-    for_each_granule(args.range, [&](const Granule& granule) {
-      const GranuleBlocks blocks(widths, granule, plane_end);
+    for_each_set(args.range, [&](const GranuleSet& set) {
+      const SetBlocks blocks(widths, set, plane_end);
       NormSet norms;
-      load_norms(args.norms.blocks, granule, norms);
+      load_norms(args.norms.blocks, set, norms);
       ScaleSet scales;
       fill_scales(blocks.steps, norms, scales);
-      const void* values = values_from(args.values, args.dtype, granule.offset);
-      for_each_tile_of(granule, [&](const Tile& tile) {
-        ValueTile local;
-        const float* value = load_values(values, args.dtype, tile, local);
-        encode_blocks<typename decltype(uniforms)::type>(value, granule, tile, blocks, scales,
-                                                         thresholds, args.words,
-                                                         NextGranule(args, granule, tile));
-      });
+      quantize_set<typename decltype(uniforms)::type>(args, set, blocks, scales, thresholds);
     });
   });
 }
 
-/** Wide sums of a granule, tile by tile, and zeros beyond the last value. */
-struct GranuleSums {
-  ValueTile tile[kGranuleTiles];
+/** Wide sums of a set, tile by tile, and zeros beyond the last value. */
+struct SetSums {
+  ValueTile tile[kSetTiles];
   uint32_t peak[kNormsAtOnce];  ///< largest magnitude of each block, as its pattern
 };
 
@@ -234,7 +271,7 @@ void add_block_of_means(const ReduceManyArgs& args, uint32_t width, size_t first
   }
 }
 
-void add_codes(const ReduceManyArgs& args, const GranuleBlocks& blocks, uint32_t b, uint32_t block,
+void add_codes(const ReduceManyArgs& args, const SetBlocks& blocks, uint32_t b, uint32_t block,
                float* value) {
   const uint32_t width = blocks.planes.width[b];
   const size_t first_word = blocks.planes.first_word(b);
@@ -247,46 +284,45 @@ void add_codes(const ReduceManyArgs& args, const GranuleBlocks& blocks, uint32_t
   }
 }
 
-void add_granule(const ReduceManyArgs& args, const Granule& granule, const GranuleBlocks& blocks,
-                 GranuleSums& sums) {
-  for (uint32_t b = 0; b < kGranuleBlocks; ++b) {
+void add_set(const ReduceManyArgs& args, const GranuleSet& set, const SetBlocks& blocks,
+                 SetSums& sums) {
+  for (uint32_t b = 0; b < kNormsAtOnce; ++b) {
     float* const value = sums.tile[b / kTileBlocks].value + b % kTileBlocks * kAdaptiveBlock;
-    const uint32_t first = b * kAdaptiveBlock;
-    const uint32_t left = granule.value_count > first ? granule.value_count - first : 0;
-    const uint32_t count = left < kAdaptiveBlock ? left : kAdaptiveBlock;
+    const size_t first = b * kAdaptiveBlock;
+    const size_t left = set.range.value_count > first ? set.range.value_count - first : 0;
+    const uint32_t count = left < kAdaptiveBlock ? static_cast<uint32_t>(left) : kAdaptiveBlock;
     const bool has_sum = count > 0 && blocks.planes.width[b] > 0;
-    if (has_sum) add_codes(args, blocks, b, granule.first_block + b, value);
+    if (has_sum) add_codes(args, blocks, b, set.first_block() + b, value);
     for (uint32_t e = has_sum ? count : 0; e < kAdaptiveBlock; ++e) value[e] = 0;
     uint32_t peak = 0;
     for (uint32_t e = 0; e < kAdaptiveBlock; ++e) peak = larger(peak, magnitude_bits(value[e]));
     sums.peak[b] = peak;
   }
-  for (uint32_t b = kGranuleBlocks; b < kNormsAtOnce; ++b) sums.peak[b] = 0;
 }
 
 /** The sum where all ranks hold the top code of a block. */
-GQ_INLINE double full_sum(double ranks, const GranuleBlocks& blocks, uint32_t b) {
-  return ranks * static_cast<int32_t>(blocks.steps.steps[b]);
+GQ_INLINE double full_sum(double ranks, const SetBlocks& blocks, uint32_t b) {
+  return ranks * static_cast<int32_t>(blocks.steps[b]);
 }
 
 /** Norms with rescale, of all blocks at once: norms and peaks beyond the last are 0. */
-__attribute__((noinline)) void rescale_sums(const ReduceManyArgs& args, const Granule& granule,
-                                            const GranuleBlocks& blocks, const GranuleSums& sums,
+__attribute__((noinline)) void rescale_sums(const ReduceManyArgs& args, const GranuleSet& set,
+                                            const SetBlocks& blocks, const SetSums& sums,
                                             NormSet& norms) {
   const double ranks = args.coding.ranks;
   uint16_t codes[kNormsAtOnce];
   rescale_norms([&](uint32_t k) { return full_sum(ranks, blocks, k); }, sums.peak, norms, codes);
-  memcpy(args.out_scales + granule.first_block, codes, granule.block_count() * sizeof *codes);
+  memcpy(args.out_scales + set.first_block(), codes, set.block_count() * sizeof *codes);
 }
 
-/** Makes of a granule's norms those that its sums are encoded with; with rescale they follow from
+/** Makes of a set's norms those that its sums are encoded with; with rescale they follow from
  *  the sums, and their codes are written. */
-void find_sum_norms(const ReduceManyArgs& args, const Granule& granule,
-                    const GranuleBlocks& blocks, const GranuleSums& sums, NormSet& norms) {
+void find_sum_norms(const ReduceManyArgs& args, const GranuleSet& set,
+                    const SetBlocks& blocks, const SetSums& sums, NormSet& norms) {
   if (args.coding.rescale && args.operand_scales_bytes == 0) {
-    return rescale_sums(args, granule, blocks, sums, norms);
+    return rescale_sums(args, set, blocks, sums, norms);
   }
-  for (uint32_t b = 0; b < granule.block_count(); ++b) {
+  for (uint32_t b = 0; b < set.block_count(); ++b) {
     const double full = full_sum(args.coding.ranks, blocks, b);
     const float norm = norms.norm[b];
     norms.norm[b] = static_cast<float>(full);
@@ -295,8 +331,21 @@ void find_sum_norms(const ReduceManyArgs& args, const Granule& granule,
     const Rescaled made = by_peak ? rescaled_means(sums.peak[b])
                                   : rescaled(norm, float_from_bits(sums.peak[b]), full);
     norms.norm[b] = made.sum_norm;
-    args.out_scales[granule.first_block + b] = made.code;
+    args.out_scales[set.first_block() + b] = made.code;
   }
+}
+
+template <typename Uniforms>
+void encode_set(const ReduceManyArgs& args, const GranuleSet& set, const SetBlocks& blocks,
+                const SetSums& sums, const ScaleSet& scales, const Thresholds& thresholds) {
+  for_each_granule(set.range, [&](const Granule& granule) {
+    for_each_tile_of(granule, [&](const Tile& tile) {
+      const Tile of_set = set.tile_of(granule, tile);
+      encode_blocks<Uniforms>(sums.tile[of_set.offset / kTileValues].value,
+                              granule.first_value + tile.offset, of_set, blocks, scales,
+                              thresholds, args.out_words, [](uint32_t, uint32_t) {});
+    });
+  });
 }
 
 __attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) {
@@ -306,31 +355,27 @@ __attribute__((noinline)) void reduce_many_adaptive(const ReduceManyArgs& args) 
   clear_unspent(args.range, widths, args.out_words);
   const Thresholds thresholds = encode_thresholds_of(args);
   with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
-    for_each_granule(args.range, [&](const Granule& granule) {
-      const GranuleBlocks blocks(widths, granule, 0);
-      GranuleSums sums;
-      add_granule(args, granule, blocks, sums);
+    for_each_set(args.range, [&](const GranuleSet& set) {
+      const SetBlocks blocks(widths, set, 0);
+      SetSums sums;
+      add_set(args, set, blocks, sums);
       NormSet norms;
-      load_norms(args.norms.blocks, granule, norms);
-      find_sum_norms(args, granule, blocks, sums, norms);
+      load_norms(args.norms.blocks, set, norms);
+      find_sum_norms(args, set, blocks, sums, norms);
       ScaleSet scales;
       fill_scales(blocks.steps, norms, scales);
-      for_each_tile_of(granule, [&](const Tile& tile) {
-        const float* const value = sums.tile[tile.offset / kTileValues].value;
-        encode_blocks<typename decltype(uniforms)::type>(value, granule, tile, blocks, scales,
-                                                         thresholds, args.out_words,
-                                                         [](uint32_t, uint32_t) {});
-      });
+      encode_set<typename decltype(uniforms)::type>(args, set, blocks, sums, scales, thresholds);
     });
   });
 }
 
-/** The codes of a tile of a granule, in lanes. */
-void load_blocks(const uint32_t* words, const Tile& tile, const GranuleBlocks& blocks,
+/** The codes of a tile of a set, in lanes. */
+void load_blocks(const uint32_t* words, const Tile& tile, const SetBlocks& blocks,
                  CodeTile& lanes) {
   const size_t first = tile.offset / kAdaptiveBlock;
   const uint32_t count = blocks_of(tile);
   unpack_blocks(words, count, blocks.planes.from(first), lanes.byte);
+  if (count == kTileBlocks) return;
   memset(lanes.byte + count * kAdaptiveBlock, 0, kTileValues - count * kAdaptiveBlock);
 }
 
@@ -342,30 +387,29 @@ __attribute__((noinline)) void fill_linear_steps(const uint32_t* __restrict tops
   const auto step_of = [&](uint32_t k, float scale) {
     return linear_step(scale, multiplier, tops[k]);
   };
-  fill_steps_of<kGranuleBlocks>(step_of, scales, steps);
+  fill_steps_of<kNormsAtOnce>(step_of, scales, steps);
 }
 
-void fill_steps(const DequantizeArgs& args, const Granule& granule, const BlockSteps& tops,
+void fill_steps(const DequantizeArgs& args, const GranuleSet& set, const uint32_t* top,
                 StepSet& steps) {
   const uint32_t multiplier = args.op == GQSGD_SUM ? args.coding.ranks : 1;
-  const uint32_t* const top = tops.steps;
   NormSet scales;
-  load_norms(args.scales.blocks, granule, scales);
+  load_norms(args.scales.blocks, set, scales);
   if (args.coding.rounding_down == RoundingDown::subtractive) {
     const auto step_of = [&](uint32_t k, float scale) {
       return subtractive_step(scale, multiplier, top[k]);
     };
-    fill_steps_of<kGranuleBlocks>(step_of, scales, steps);
+    fill_steps_of<kNormsAtOnce>(step_of, scales, steps);
   } else {
     fill_linear_steps(top, multiplier, scales, steps);
   }
-  steps.constants &= (1u << granule.block_count()) - 1;
+  steps.constants &= (1u << set.block_count()) - 1;
 }
 
-void decode_blocks(const uint32_t* words, const Tile& tile, const GranuleBlocks& blocks,
+void decode_blocks(const uint32_t* words, const Tile& tile, const SetBlocks& blocks,
                    const StepSet& steps, float* __restrict value) {
   const size_t first = tile.offset / kAdaptiveBlock;
-  const uint32_t* const tops = blocks.steps.steps + first;
+  const uint32_t* const tops = blocks.steps + first;
 #if GQ_VECTOR_BYTES == 32
   const BlockPlanes planes = blocks.planes.from(first);
   if (planes.has_rows(kTileBlocks - 1)) {  // as blocks before it have
@@ -384,24 +428,25 @@ void decode_blocks(const uint32_t* words, const Tile& tile, const GranuleBlocks&
   }
 }
 
-void decode_subtractive(const uint32_t* words, const Tile& tile, const GranuleBlocks& blocks,
+void decode_subtractive(const uint32_t* words, const Tile& tile, const SetBlocks& blocks,
                         const StepSet& steps, const BitsTile& bits, float* __restrict value) {
   CodeTile lanes;
   load_blocks(words, tile, blocks, lanes);
   for (uint32_t e = 0; e < kTileValues; e += kAdaptiveBlock) {
     const size_t b = (tile.offset + e) / kAdaptiveBlock;
     for (uint32_t k = e; k < e + kAdaptiveBlock; ++k) {
-      value[k] = subtractive_decode(lanes.byte[k], blocks.steps.steps[b], steps.step[b],
-                                    bits.bits[k]);
+      value[k] =
+          subtractive_decode(lanes.byte[k], blocks.steps[b], steps.step[b], bits.bits[k]);
     }
   }
 }
 
-/** Values of one granule, whose own part of the buffer `args` has. */
-void dequantize_granule(const DequantizeArgs& args, const Granule& granule,
-                        const GranuleBlocks& blocks, const StepSet& steps) {
+/** Values of one granule of a set, whose own part of the buffer `args` has. */
+void dequantize_granule(const DequantizeArgs& args, const GranuleSet& set, const Granule& granule,
+                        const SetBlocks& blocks, const StepSet& steps) {
   const bool subtractive = args.coding.rounding_down == RoundingDown::subtractive;
   for_each_tile_of(granule, [&](const Tile& tile) {
+    const Tile of_set = set.tile_of(granule, tile);
     const bool at_once = is_at_once(args, tile);
     if (at_once) {  // the next granule's, which prefetchers do not know
       const float* const results = static_cast<const float*>(args.values) + tile.offset;
@@ -414,11 +459,11 @@ void dequantize_granule(const DequantizeArgs& args, const Granule& granule,
       BitsTile bits;
       fill_bits(shared_stream_of(args.random, Draw::subtractive),
                 granule.first_value + tile.offset, bits);
-      decode_subtractive(args.words, tile, blocks, steps, bits, value);
+      decode_subtractive(args.words, of_set, blocks, steps, bits, value);
     } else {
-      decode_blocks(args.words, tile, blocks, steps, value);
+      decode_blocks(args.words, of_set, blocks, steps, value);
     }
-    if (steps.constants != 0) write_constants(steps, block_map(tile), value);
+    if (steps.constants != 0) write_constants(steps, block_map(of_set), value);
     if (!at_once) store_values(args, tile, value);
   });
 }
@@ -427,15 +472,17 @@ __attribute__((noinline)) void dequantize_adaptive(const DequantizeArgs& args) {
   GroupWidths widths;
   find_widths(args.norms.blocks, args.range.group, widths);
   const uint32_t plane_end = plane_end_of(args.range, widths);
-  for_each_granule(args.range, [&](const Granule& granule) {
-    const GranuleBlocks blocks(widths, granule, plane_end);
+  DequantizeArgs here = args;
+  for_each_set(args.range, [&](const GranuleSet& set) {
+    const SetBlocks blocks(widths, set, plane_end);
     StepSet steps;
-    fill_steps(args, granule, blocks.steps, steps);
-    DequantizeArgs here = args;
-    here.range.first_value = granule.first_value;
-    here.range.value_count = granule.value_count;
-    here.values = static_cast<unsigned char*>(args.values) +
-                  granule.offset * dtype_size_bytes(args.dtype);
-    dequantize_granule(here, granule, blocks, steps);
+    fill_steps(args, set, blocks.steps, steps);
+    for_each_granule(set.range, [&](const Granule& granule) {
+      here.range.first_value = granule.first_value;
+      here.range.value_count = granule.value_count;
+      here.values = static_cast<unsigned char*>(args.values) +
+                    (set.offset + granule.offset) * dtype_size_bytes(args.dtype);
+      dequantize_granule(here, set, granule, blocks, steps);
+    });
   });
 }

@@ -65,10 +65,11 @@ GQ_MATRIX_TARGET inline BlockLanes lanes_of_block(const uint32_t* words, uint32_
   return lanes;
 }
 
-/** Writes the planes of `count` blocks whose lanes follow each other. */
+/** Writes the planes of `count` blocks whose lanes follow each other. A block may write all eight
+ *  planes that end before `end`: the next one writes its own there after it. */
 GQ_MATRIX_TARGET __attribute__((noinline)) void pack_by_matrices(
     const uint8_t* lane, uint32_t count, const uint8_t* width, const uint16_t* first_plane,
-    uint32_t* words) {
+    uint32_t end, uint32_t* words) {
   const __m512i reversed = _mm512_load_si512(kPlaneIndices.reversed);
   for (uint32_t b = 0; b < count; ++b) {
     const __m512i* const lanes = reinterpret_cast<const __m512i*>(lane + b * kAdaptiveBlock);
@@ -77,11 +78,19 @@ GQ_MATRIX_TARGET __attribute__((noinline)) void pack_by_matrices(
     const __m512i second =
         transposed_matrices(_mm512_shuffle_epi8(_mm512_loadu_si512(lanes + 1), reversed));
     uint32_t* const out = words + first_plane[b] * kPlaneWords;
+    __m512i plane[2];
+    for (uint32_t half = 0; half < 2; ++half) {
+      const __m512i indices = _mm512_load_si512(kPlaneIndices.plane[half]);
+      plane[half] = _mm512_permutex2var_epi8(first, indices, second);
+    }
+    if (first_plane[b] + kWidthMax <= end) {
+      _mm512_storeu_si512(out, plane[0]);
+      _mm512_storeu_si512(out + 16, plane[1]);
+      continue;
+    }
     uint32_t mask = words_mask(width[b]);
     for (uint32_t half = 0; half < 2; ++half, mask >>= 16) {
-      const __m512i indices = _mm512_load_si512(kPlaneIndices.plane[half]);
-      _mm512_mask_storeu_epi32(out + 16 * half, static_cast<__mmask16>(mask),
-                               _mm512_permutex2var_epi8(first, indices, second));
+      _mm512_mask_storeu_epi32(out + 16 * half, static_cast<__mmask16>(mask), plane[half]);
     }
   }
 }
@@ -135,7 +144,7 @@ struct BlockPlanes {
 void pack_blocks(const uint8_t* lane, uint32_t count, const BlockPlanes& planes, uint32_t* words) {
 #if GQ_VECTOR_BYTES == 64
   if (has_bit_matrices()) {
-    return pack_by_matrices(lane, count, planes.width, planes.first_plane, words);
+    return pack_by_matrices(lane, count, planes.width, planes.first_plane, planes.end, words);
   }
 #endif
   for (uint32_t b = 0; b < count; ++b, lane += kAdaptiveBlock) {

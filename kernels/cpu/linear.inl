@@ -75,8 +75,9 @@ GQ_INLINE Floats scaled_values(Floats values, const FoldedScale& scale) {
 /** What lies beyond the target is cut before it is rounded, what lies beyond it downwards after
  *  that, in bytes, four times as many at once: no uniform number lifts it back over the target. */
 template <typename ScaleOf, typename StepsOf, typename Uniforms>
-void encode_bytes(const float* __restrict value, const ScaleOf& scale_of, const StepsOf& steps_of,
-                  const Uniforms& uniforms, uint8_t* __restrict lane) {
+GQ_INLINE void encode_bytes(const float* __restrict value, const ScaleOf& scale_of,
+                            const StepsOf& steps_of, const Uniforms& uniforms,
+                            uint8_t* __restrict lane) {
   for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
     const Bytes offset = Bytes{} + static_cast<uint8_t>(steps_of(e));
     Integers code[4];
@@ -94,9 +95,12 @@ void encode_bytes(const float* __restrict value, const ScaleOf& scale_of, const 
   }
 }
 
+/** Not in line, and encode_bytes() in it: scales that are copied through memory, part by part, hold
+ *  up what reads all of them at once. */
 template <typename StepsOf, typename Uniforms>
-void encode_linear(const float* value, const SegmentScales& scales, const StepsOf& steps_of,
-                   const Uniforms& uniforms, uint8_t* lane) {
+__attribute__((noinline)) void encode_linear(const float* value, const SegmentScales& scales,
+                                             const StepsOf& steps_of, const Uniforms& uniforms,
+                                             uint8_t* lane) {
   if (!scales.scales.are_folded) return encode_bytes(value, scales, steps_of, uniforms, lane);
   if (scales.map.shift >= block_log2(GQ_VECTOR_BYTES)) {
     return encode_bytes(value, FoldedSegments<true>{scales}, steps_of, uniforms, lane);

@@ -2,9 +2,10 @@
 
 /** What stages need to know of a group. */
 struct GroupWidths {
-  alignas(64) uint8_t width[kGroupBlocks];  ///< 0 beyond the last block
-  uint16_t first_plane[kGroupBlocks];       ///< planes of the blocks before it
-  uint32_t plane_count;                     ///< of all blocks
+  /** 0 beyond the last block, as far as a set of norms goes. */
+  alignas(64) uint8_t width[kGroupBlocks + kNormsAtOnce];
+  uint16_t first_plane[kGroupBlocks];  ///< planes of the blocks before it
+  uint32_t plane_count;                ///< of all blocks
 };
 
 /** Codes of norms as signed numbers; 0, which no bound is below, where a block has no codes. */
@@ -14,26 +15,6 @@ struct NormKeys {
   uint32_t count;          ///< of them
 };
 
-void take_keys(const uint16_t* norms, uint32_t block_count, NormKeys& keys) {
-  uint16_t norm[kGroupBlocks] = {};
-  memcpy(norm, norms, block_count * sizeof *norms);
-  for (uint32_t k = 0; k < kGroupBlocks; ++k) {
-    keys.key[k] = static_cast<int16_t>(has_codes(norm[k]) ? norm[k] : 0);
-  }
-  int16_t largest = 0, least = INT16_MAX;
-  int16_t count = 0;
-  for (uint32_t k = 0; k < kGroupBlocks; ++k) {  // a loop apart: in one, gcc makes no vectors
-    const int16_t key = keys.key[k];
-    const int16_t low = static_cast<int16_t>(key == 0 ? INT16_MAX : key);
-    largest = key > largest ? key : largest;
-    least = low < least ? low : least;
-    count = static_cast<int16_t>(count + (key != 0 ? 1 : 0));
-  }
-  keys.least = least;
-  keys.largest = largest;
-  keys.count = static_cast<uint32_t>(count);
-}
-
 /** Widths by the threshold, and of each block whether the next lower one would give it more. */
 struct ThresholdWidths {
   int16_t width[kGroupBlocks];
@@ -41,6 +22,19 @@ struct ThresholdWidths {
 };
 
 #if GQ_VECTOR_BYTES == 0
+
+/** Finds what NormKeys has of its keys. */
+void measure_keys(NormKeys& keys) {
+  keys.least = INT16_MAX;
+  keys.largest = 0;
+  keys.count = 0;
+  for (const int16_t key : keys.key) {
+    if (key == 0) continue;
+    keys.largest = key > keys.largest ? key : keys.largest;
+    keys.least = key < keys.least ? key : keys.least;
+    ++keys.count;
+  }
+}
 
 /** What all blocks get beyond the least width. */
 uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
@@ -88,6 +82,47 @@ GQ_INLINE Keys equal(Keys keys, int16_t number) {
   return keys == number;
 }
 
+/** One less where keys exceed a bound. */
+GQ_INLINE Keys less_exceeding(Keys counts, Keys keys, int16_t bound) {
+#if GQ_VECTOR_BYTES == 64  // gcc makes an instruction more of it
+  const __m512i bounds = _mm512_set1_epi16(bound), ones = _mm512_set1_epi16(1);
+  const __mmask32 exceed = _mm512_cmpgt_epi16_mask(reinterpret_cast<__m512i>(keys), bounds);
+  const __m512i before = reinterpret_cast<__m512i>(counts);
+  return reinterpret_cast<Keys>(_mm512_mask_sub_epi16(before, exceed, before, ones));
+#else
+  return static_cast<Keys>(counts + exceeds(keys, bound));
+#endif
+}
+
+/** The sum of a vector's numbers. */
+GQ_INLINE int32_t sum_of(Keys counts) {
+  int16_t each[kKeysAtOnce];
+  memcpy(each, &counts, sizeof each);
+  int32_t sum = 0;
+  for (uint32_t k = 0; k < kKeysAtOnce; ++k) sum += each[k];
+  return sum;
+}
+
+/** Finds what NormKeys has of its keys. */
+void measure_keys(NormKeys& keys) {
+  constexpr int16_t kNoKey = INT16_MAX;
+  Keys largest = {}, least = Keys{} + kNoKey, counts = {};
+  for (uint32_t b = 0; b < kGroupBlocks; b += kKeysAtOnce) {
+    const Keys key = keys_at(keys, b);
+    const Keys low = equal(key, 0) != 0 ? Keys{} + kNoKey : key;
+    largest = key > largest ? key : largest;
+    least = low < least ? low : least;
+    counts = less_exceeding(counts, key, 0);
+  }
+  keys.least = INT16_MAX;
+  keys.largest = 0;
+  for (uint32_t k = 0; k < kKeysAtOnce; ++k) {
+    keys.largest = largest[k] > keys.largest ? largest[k] : keys.largest;
+    keys.least = least[k] < keys.least ? least[k] : keys.least;
+  }
+  keys.count = static_cast<uint32_t>(-sum_of(counts));
+}
+
 /** What all blocks get beyond the least width. */
 uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
   int16_t bound[kWidthSteps];
@@ -96,16 +131,11 @@ uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
   for (uint32_t b = 0; b < kGroupBlocks; b += kKeysAtOnce) {
     const Keys key = keys_at(keys, b);
     GQ_UNROLL for (uint32_t k = 0; k < kWidthSteps; k += 2) {
-      taken = static_cast<Keys>(taken + exceeds(key, bound[k]));
-      also_taken = static_cast<Keys>(also_taken + exceeds(key, bound[k + 1]));
+      taken = less_exceeding(taken, key, bound[k]);
+      also_taken = less_exceeding(also_taken, key, bound[k + 1]);
     }
   }
-  taken = static_cast<Keys>(taken + also_taken);
-  int16_t each[kKeysAtOnce];
-  memcpy(each, &taken, sizeof each);
-  int32_t bits = 0;
-  for (uint32_t k = 0; k < kKeysAtOnce; ++k) bits -= each[k];
-  return static_cast<uint32_t>(bits);
+  return static_cast<uint32_t>(-sum_of(static_cast<Keys>(taken + also_taken)));
 }
 
 void take_widths(const NormKeys& keys, int32_t threshold, ThresholdWidths& widths) {
@@ -126,11 +156,21 @@ void take_widths(const NormKeys& keys, int32_t threshold, ThresholdWidths& width
 
 #endif
 
+void take_keys(const uint16_t* norms, uint32_t block_count, NormKeys& keys) {
+  uint16_t norm[kGroupBlocks] = {};
+  memcpy(norm, norms, block_count * sizeof *norms);
+  for (uint32_t k = 0; k < kGroupBlocks; ++k) {
+    keys.key[k] = static_cast<int16_t>(has_codes(norm[k]) ? norm[k] : 0);
+  }
+  measure_keys(keys);
+}
+
 /** The least threshold with which blocks get at most `left` bits beyond the least width. */
 int32_t find_threshold(const NormKeys& keys, uint32_t left) {
   if (kWidthSteps * keys.count <= left) return kThresholdMin;
-  int32_t high = keys.largest + 1;                                // no block gets any
-  int32_t low = keys.least - width_offset(kWidthSteps - 1) - 1;  // all get all there are
+  const int32_t offset = width_offset(left / keys.count);  // more than a block's share from here on
+  int32_t high = keys.largest - offset + 1;                // no block gets more
+  int32_t low = keys.least - offset;                       // all do
   while (high - low > 1) {
     const int32_t middle = low + (high - low) / 2;
     (extra_bits_of(keys, middle) > left ? low : high) = middle;
@@ -167,6 +207,7 @@ void fill_widths(const uint16_t* norms, uint32_t block_count, uint32_t plane_cou
 
 void find_widths(const uint16_t* norms, const GroupPlace& group, GroupWidths& widths) {
   fill_widths(norms, group.block_count, group.plane_count, widths.width);
+  memset(widths.width + kGroupBlocks, 0, kNormsAtOnce);
   constexpr uint64_t kEachByte = 0x0101010101010101;
   uint32_t planes = 0;
   for (uint32_t b = 0; b < kGroupBlocks; b += 8) {  // sums of eight widths fit in a byte

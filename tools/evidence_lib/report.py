@@ -366,8 +366,9 @@ def limits_section(ratios, cells, arguments):
         f"""The map: {len(cells)} cells, predicted. Of PyTorch's fp16 hook and our presets within
         10 % of the fastest to the quality, that of the least error, with the steps of
         {arguments.ranks} ranks. `gqsgd-plan --advise` has the same times of a step, but counts no
-        steps, and takes none of `rotated-4`, `rice-4`, `rice-3`, `adaptive-4` and `adaptive-3`,
-        which it names: that they cost few steps is shown for small networks alone. `rotated-8`,
+        steps, and takes none of `rotated-4`, `rice-3`, `adaptive-4` and `adaptive-3`, which it
+        names: some trainings with them took more steps, or ended above float32's loss
+        ([adaptive.md](adaptive.md#trainings)). `rotated-8`,
         `relative-8`, `HookState(budget=4)` and the paper's formats are not among its candidates.
         *None* where
         nothing gains

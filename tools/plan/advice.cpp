@@ -2,12 +2,13 @@
 #include "tools/plan/advice.h"
 
 #include <algorithm>
-#include <cinttypes>
 #include <cstdio>
+#include <string>
 #include <string_view>
 
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/plan/choose.h"
+#include "src/schedule/nodes.h"
 #include "tools/plan/schedules.h"
 
 namespace gq::tools {
@@ -20,8 +21,6 @@ constexpr uint64_t kBucketValues = 25 * kFirstBucketValues;
 constexpr double kWorthWhile = 1.1;
 /** Floats of half the bytes, without this library. */
 constexpr std::string_view kFp16Hook = "fp16-hook";
-/** Not for devices. */
-constexpr std::string_view kRice[] = {"rice-6", "rice-5", "rice-4", "rice-3"};
 
 struct Candidate {
   std::string_view name;  ///< a preset, or kFp16Hook
@@ -30,6 +29,28 @@ struct Candidate {
   double call_ms = 0;           ///< all buckets, one after the other
   double step_ms = 0;
 };
+
+std::vector<Candidate> candidates_for(const CostQuestion& question) {
+  std::vector<Candidate> candidates = {
+      {"none", "float32, exact"},
+      {kFp16Hook, "PyTorch's own 16 bits, without this library"},
+      {"bf16", "16-bit floats, sums in float32"},
+      {"blocks-8", "8 bits, the default"},
+      {"rice-6", "6 bits, as many as each number takes"},
+      {"adaptive-6", "6 bits, more where gradients are large"},
+      {"rice-5", "5 bits, as many as each number takes"},
+      {"adaptive-5", "5 bits, more where gradients are large"},
+      {"rotated-4-8", "6 bits on average; dense gradients"},
+      {"rice-4", "4 bits, as many as each number takes"},
+      {"rotated-4", "4 bits, dense gradients; watch the loss", true},
+      {"adaptive-4", "4 bits; watch the loss", true},
+      {"rice-3", "3 bits; watch the loss", true},
+      {"adaptive-3", "3 bits; watch the loss", true}};
+  if (question.on_device) {
+    std::erase_if(candidates, [](const Candidate& candidate) { return candidate.name == "bf16"; });
+  }
+  return candidates;
+}
 
 Status predict(const CostQuestion& question, const CostConstants& constants, double compute_ms,
                Candidate* candidate) {
@@ -66,8 +87,63 @@ const Candidate& fastest(const std::vector<Candidate>& candidates) {
       [](const Candidate& a, const Candidate& b) { return a.step_ms < b.step_ms; });
 }
 
+Status predict_all(const CostQuestion& question, const CostConstants& constants, double compute_ms,
+                   std::vector<Candidate>* candidates) {
+  for (Candidate& candidate : *candidates) {
+    GQ_TRY(predict(question, constants, compute_ms, &candidate));
+  }
+  return Status();
+}
+
+/** The same machine with half a processor for each rank, or half of what `constants` have. */
+CostConstants with_half_the_processors(const CostQuestion& question, CostConstants constants) {
+  const bool alike = question.nodes == nullptr || question.nodes->is_flat();
+  const double neighbours = alike ? question.ranks : question.nodes->part_count();
+  const double cpus = constants.cpus > 0 ? std::min(constants.cpus, neighbours) : neighbours;
+  constants.cpus = cpus / 2;
+  return constants;
+}
+
+void print_line(const char* name, const std::string& value, bool given, const char* option) {
+  std::printf("  %-8s %s%s%s\n", name, value.c_str(), given ? "" : ", not given: ",
+              given ? "" : option);
+}
+
+std::string shown(const char* unit, double number) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.9g%s", number, unit);
+  return text;
+}
+
+/** What the advice is about; each line that the user did not give says how to give it. */
+void print_question(const PlanOptions& options, const CostQuestion& question,
+                    const CostConstants& constants) {
+  const bool costs_given = !options.costs_path.empty();
+  std::printf("a training step, predicted, with the buckets of PyTorch\n");
+  print_line("weights:", std::to_string(question.value_count), options.value_count_given,
+             "--count N, the parameters of the model");
+  print_line("ranks:", std::to_string(question.ranks), options.ranks_given, "--ranks N");
+  print_line("link:", shown(" Mbit/s out of a rank", 8e3 / link_byte_ns(question, constants)),
+             options.bits_per_s > 0 || costs_given, "--rate RATE, such as 1gbit");
+  print_line("compute:", shown(" ms", options.compute_ms), options.compute_given,
+             "--compute MS of a training step's own time");
+  const char* built_in =
+      question.on_device ? "an H100 for each rank" : "a processor with AVX2 for each rank";
+  print_line("codec:", costs_given ? "costs of " + options.costs_path : built_in, costs_given,
+             question.on_device ? "--costs, a file of constants that you measured"
+                                : "--costs, by gqsgd-calibrate or Python's comm.costs");
+}
+
+void print_table(const std::vector<Candidate>& candidates) {
+  std::printf("\n  preset       allreduces ms    step ms    speed-up\n");
+  for (const Candidate& candidate : candidates) {
+    std::printf("  %-12s %13.1f %10.1f %10.2fx  %s\n", candidate.name.data(), candidate.call_ms,
+                candidate.step_ms, candidates[0].step_ms / candidate.step_ms, candidate.remark);
+  }
+}
+
 void print_reason(const Candidate& take, const std::vector<Candidate>& candidates,
-                  double compute_ms) {
+                  const PlanOptions& options) {
   const Candidate& plain = candidates.front();
   const double percent = 100 * (kWorthWhile - 1);
   if (&take == &plain) {
@@ -76,7 +152,7 @@ void print_reason(const Candidate& take, const std::vector<Candidate>& candidate
         "%% "
         "faster",
         plain.step_ms, percent);
-    if (compute_ms > 0 && plain.step_ms <= kWorthWhile * compute_ms) {
+    if (options.compute_ms > 0 && plain.step_ms <= kWorthWhile * options.compute_ms) {
       std::printf("; float32 hides behind the compute");
     }
     std::printf("\n");
@@ -91,6 +167,22 @@ void print_reason(const Candidate& take, const std::vector<Candidate>& candidate
   if (last.is_last_resort && last.step_ms * kWorthWhile < take.step_ms) {
     std::printf("%s would make it %.4g ms; watch the loss\n", last.name.data(), last.step_ms);
   }
+  if (!options.compute_given) {
+    std::printf("without --compute these are the allreduces alone: a step gains less\n");
+  }
+}
+
+/** Codes that take long to make are the right ones only where a processor is free for them. */
+Status print_sensitivity(const CostQuestion& question, const CostConstants& constants,
+                         double compute_ms, const Candidate& take) {
+  std::vector<Candidate> candidates = candidates_for(question);
+  const CostConstants half = with_half_the_processors(question, constants);
+  GQ_TRY(predict_all(question, half, compute_ms, &candidates));
+  const Candidate& other = chosen(candidates);
+  if (other.name == take.name) return Status();
+  std::printf("if the compute leaves a rank half as much processor, take %s: a step of %.4g ms\n",
+              other.name.data(), other.step_ms);
+  return Status();
 }
 
 }  // namespace
@@ -118,46 +210,25 @@ double step_ms(double compute_ms, const std::vector<Bucket>& buckets) {
   return std::max(end_ms, compute_ms);
 }
 
-Status print_advice(const CostQuestion& question, const CostConstants& constants,
-                    double compute_ms) {
-  std::vector<Candidate> candidates = {
-      {"none", "float32, exact"},
-      {kFp16Hook, "PyTorch's own 16 bits, without this library"},
-      {"bf16", "16-bit floats, sums in float32"},
-      {"blocks-8", "8 bits, the default"},
-      {kRice[0], "6 bits, as many as each number takes"},
-      {"adaptive-6", "6 bits, more where gradients are large"},
-      {kRice[1], "5 bits, as many as each number takes"},
-      {"adaptive-5", "5 bits, more where gradients are large"},
-      {"rotated-4-8", "6 bits on average; dense gradients"},
-      {kRice[2], "4 bits; watch the loss", true},
-      {"rotated-4", "4 bits, dense gradients; watch the loss", true},
-      {"adaptive-4", "4 bits; watch the loss", true},
-      {kRice[3], "3 bits; watch the loss", true},
-      {"adaptive-3", "3 bits; watch the loss", true}};
-  if (question.on_device) {
-    std::erase_if(candidates, [](const Candidate& candidate) {
-      return candidate.name == "bf16" || std::ranges::count(kRice, candidate.name) > 0;
-    });
+Status print_advice(const PlanOptions& options, const CostQuestion& question,
+                    const CostConstants& constants) {
+  if (question.ranks == 1 || question.value_count == 0) {
+    std::puts(question.ranks == 1 ? "take none: a group of one rank sends nothing (--ranks N)"
+                                  : "take none: a model of no weights sends nothing (--count N)");
+    return Status();
   }
-  for (Candidate& candidate : candidates) {
-    GQ_TRY(predict(question, constants, compute_ms, &candidate));
+  std::vector<Candidate> candidates = candidates_for(question);
+  GQ_TRY(predict_all(question, constants, options.compute_ms, &candidates));
+  print_question(options, question, constants);
+  print_table(candidates);
+  const Candidate& take = chosen(candidates);
+  print_reason(take, candidates, options);
+  if (!question.on_device) {
+    GQ_TRY(print_sensitivity(question, constants, options.compute_ms, take));
   }
-  std::printf("a training step of %" PRIu64
-              " weights on %u ranks, predicted: %.4g ms of compute, "
-              "links of %.6g Mbit/s, buckets as in PyTorch\n\n",
-              question.value_count, question.ranks, compute_ms,
-              8e3 / link_byte_ns(question, constants));
-  std::printf("  preset       allreduces ms    step ms    speed-up\n");
-  for (const Candidate& candidate : candidates) {
-    std::printf("  %-12s %13.1f %10.1f %10.2fx  %s\n", candidate.name.data(), candidate.call_ms,
-                candidate.step_ms, candidates[0].step_ms / candidate.step_ms, candidate.remark);
-  }
-  print_reason(chosen(candidates), candidates, compute_ms);
   std::printf(
-      "\nThe codec's time is that of the constants (--costs)%s, and takes none from the compute.\n"
-      "Errors: docs/PRESETS.md. The model: docs/COST.md.\n",
-      question.on_device ? "" : ", not a GPU's");
+      "\nThe codec takes none of the compute's time. Largest network trained: 6 million weights\n"
+      "(docs/results/evidence.md). Errors: docs/PRESETS.md. The model: docs/COST.md.\n");
   return Status();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/plan/cost/cost_model.h"
+#include "tools/plan/options.h"
 
 namespace gq::tools {
 
@@ -24,10 +25,10 @@ std::vector<Bucket> buckets_of(uint64_t value_count);
  *  the other. */
 double step_ms(double compute_ms, const std::vector<Bucket>& buckets);
 
-/** Prints a table of presets and the one to take. `question` has ranks and weights; its format is
- * not looked at. */
-Status print_advice(const CostQuestion& question, const CostConstants& constants,
-                    double compute_ms);
+/** Prints what the advice assumes, a table of presets and the one to take. `question` is that of
+ *  `options`; its format is not looked at. */
+Status print_advice(const PlanOptions& options, const CostQuestion& question,
+                    const CostConstants& constants);
 
 }  // namespace gq::tools
 

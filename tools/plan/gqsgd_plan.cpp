@@ -186,7 +186,7 @@ Status run(const PlanOptions& options) {
   question.nodes = &nodes;
   CostConstants constants;
   GQ_TRY(read_costs(options, &constants));
-  if (options.show == Show::advice) return print_advice(question, constants, options.compute_ms);
+  if (options.show == Show::advice) return print_advice(options, question, constants);
   if (options.schedule == GQSGD_SCHEDULE_SPARSE) {
     return fail(GQSGD_UNSUPPORTED,
                 "schedule sparse sends the codes that are not zero, so what it sends is known when "

@@ -32,11 +32,14 @@ constexpr char kHelp[] =
       --shared-memory   ranks are threads or processes of one machine (messages travel, as over MPI)
       --nccl            ranks have a GPU each, and exchange messages over NCCL: schedules direct and
                         native; no GPU has confirmed these times
-      --costs FILE      constants of the machine, as gqsgd-calibrate writes them (built-in ones)
+      --costs FILE      constants of the machine, as gqsgd-calibrate writes them, or the string of
+                        Python's comm.costs (built in: a processor with AVX2 for each rank, whatever
+                        this machine and GQSGD_FORCE_ISA are)
       --rate RATE       of the link out of a rank, in bits per second with a unit: 200mbit, 1gbit,
                         1Gbit/s, 10G; k, M, G and T are powers of 1000. In place of the constants'
                         own (10 Gbit/s built in); what native takes is not known then
-      --advise          which preset a training step of --count weights should take, if any
+      --advise          which preset a training step of --count weights should take, if any; what
+                        it assumes because it was not given stands in its first lines
       --compute MS      of --advise: milliseconds of a step without its allreduces (0)
       --moves           prints every move of one rank, and nothing else
       --rank R          which rank (0)
@@ -149,8 +152,9 @@ bool set_option(int option, const char* value, PlanOptions* options) {
       return options->nodes = value, true;
     case kRanks:
       return read_number(value, 1, kRanksMax, &number) &&
-             (options->ranks = static_cast<uint32_t>(number), true);
+             (options->ranks = static_cast<uint32_t>(number), options->ranks_given = true);
     case kCount:
+      options->value_count_given = true;
       return read_number(value, 0, UINT64_C(1) << 44, &options->value_count);
     case kDtype:
       return choose(names_of(kDtypeList), value, &options->dtype);
@@ -167,6 +171,7 @@ bool set_option(int option, const char* value, PlanOptions* options) {
     case kAdvise:
       return options->show = Show::advice, true;
     case kCompute:
+      options->compute_given = true;
       return read_milliseconds(value, &options->compute_ms);
     case kMoves:
       return options->show = Show::moves, true;

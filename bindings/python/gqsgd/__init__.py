@@ -16,12 +16,12 @@ Quantizers. A preset and, after it, fields by name, as in Quantizer("rotated-8",
     rotated-4    4 bits, for the slowest networks: watch the loss
     adaptive-6   6 bits on average, more where gradients are large; keeps zeros
     adaptive-5   5 bits on average, less error than rotated-4-8 and fewer bytes
-    adaptive-4   4 bits on average, 1/2 to 1/20 of the error of 4 bits everywhere
+    adaptive-4   4 bits on average, more where gradients are large: watch the loss
     adaptive-3   3 bits on average: watch the loss
     rice-6       6 bits on average, 1/3 to 1/21 of the error of adaptive-6
     rice-5       5 bits on average, 1/3 to 1/16 of the error of adaptive-5
     rice-4       4 bits on average, 1/3 to 1/17 of the error of adaptive-4
-    rice-3       3 bits on average, for the slowest networks
+    rice-3       3 bits on average, for the slowest networks: watch the loss
     relative-8   8 bits, errors relative to each value
     paper-gl8    linear levels of the paper, 8 bits, one norm for a call
     paper-ge8    exponential levels of the paper, 8 bits

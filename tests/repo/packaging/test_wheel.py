@@ -1,7 +1,7 @@
 """pip's way: a source distribution, the wheel built from it, that wheel in an empty environment.
 
-Compiles the library, and nothing else, once, without optimisation and for one generation of GPUs,
-which takes a quarter of the time.
+Compiles the library and gqsgd-plan once, without optimisation and for one generation of GPUs, which
+takes a quarter of the time.
 """
 
 import os
@@ -83,7 +83,7 @@ def test_the_wheel_is_for_any_python_of_this_platform(wheel, root):
     assert re.fullmatch(rf"gqsgd-{re.escape(version)}-py3-none-linux_\w+\.whl", wheel.name)
 
 
-def test_the_wheel_holds_the_package_and_its_libraries_and_nothing_else(wheel, root):
+def test_the_wheel_holds_the_package_its_libraries_gqsgd_plan_and_nothing_else(wheel, root):
     package = root / "bindings" / "python"
     expected = {
         path.relative_to(package).as_posix()
@@ -92,7 +92,10 @@ def test_the_wheel_holds_the_package_and_its_libraries_and_nothing_else(wheel, r
     }
     found = {name.partition("purelib/")[2] for name in files_of(wheel) if "purelib/" in name}
     assert found == expected
-    libraries = [name for name in files_of(wheel) if "purelib/" not in name]
+    scripts = [name for name in files_of(wheel) if "/scripts/" in name]
+    assert [name.rpartition("/")[2] for name in scripts] == ["gqsgd-plan"]
+    libraries = [name for name in files_of(wheel)
+                 if "purelib/" not in name and name not in scripts]
     folders, names = zip(*(name.rsplit("/", 1) for name in libraries))
     assert set(folders) == {".gqsgd.mesonpy.libs"}
     assert {name.partition(".so")[0] for name in names} == {"libgqsgd", "libgqsgd_jax"}
@@ -110,6 +113,13 @@ def test_the_installed_package_says_what_it_found(installed_python, tmp_path):
     assert re.search(rf"library +[\d.]+ from {re.escape(site)}/.*mesonpy\.libs/libgqsgd\.so", said)
     assert re.search(rf"JAX .*: {re.escape(site)}/.*mesonpy\.libs/libgqsgd_jax\.so", said)
     assert re.search(r"cpu stages \w+", said)
+
+
+def test_the_installed_gqsgd_plan_runs_from_anywhere(installed_python, tmp_path):
+    plan = installed_python.parent / "gqsgd-plan"
+    advice = run(plan, "--advise", "--ranks", "4", "--count", "6M", "--rate", "1gbit", cwd=tmp_path)
+    assert re.search(r"^take [\w-]+: a step of", advice, re.MULTILINE), advice
+    assert "gqsgd" not in run("ldd", plan, cwd=tmp_path)  # the library is in it
 
 
 def test_the_handler_of_jax_loads_from_the_wheel(installed_python, tmp_path):

@@ -163,29 +163,30 @@ TEST(Layout, Hierarchy_NoOverlapInTheArena) {
 }
 
 /** What a gather takes of a rank and puts beside the blocks of the others is as long as a whole
- *  part, though the last parts are shorter. */
+ *  part, though the last part is shorter. Where it is empty there is no gather. */
 TEST(Layout, OnStreams_PlacesForWholeParts) {
   for (const std::string quantizer : kFormats) {
     Format format;
     ASSERT_TRUE(test::succeeds(parse_quantizer(quantizer.c_str(), &format)));
     for (const uint32_t ranks : {2u, 3u, 8u}) {
-      for (const uint64_t value_count : {1u, 33u, 1000u, 5000u}) {
+      for (const uint64_t value_count : {1u, 33u, 65u, 1000u, 1023u, 5000u}) {
         PlanRequest request{&format, GQSGD_SCHEDULE_DIRECT, ranks, value_count, 65536, false};
         request.stages_are_launches = true;
         Plan plan;
         ASSERT_TRUE(test::succeeds(make_plan(request, &plan)));
         const Layout& layout = plan.layout;
+        const Part last_part = part_of(plan.shape, ranks, ranks - 1);
+        if (last_part.value_count == 0) continue;
         const size_t results_bytes = layout.result_bytes(Content::sums, 0);
         for (const Content content : {Content::sums, Content::norms}) {
           if (content == Content::norms && plan.coding.block == 0) continue;
           const size_t all_bytes = layout.result_bytes(content, 0);
           const uint64_t shard = shard_value_count(plan.shape, ranks);
           const size_t block_bytes = layout.result_bytes(content, shard) - all_bytes;
-          const uint64_t last = part_of(plan.shape, ranks, ranks - 1).first_value;
           const size_t end_bytes =
               content == Content::sums ? layout.landing_bytes(0, 0) : results_bytes;
           EXPECT_LE(all_bytes + ranks * block_bytes, end_bytes) << quantizer << ' ' << value_count;
-          EXPECT_LE(layout.offset_bytes(content, last) + block_bytes, results_bytes)
+          EXPECT_LE(layout.offset_bytes(content, last_part.first_value) + block_bytes, results_bytes)
               << quantizer << ' ' << value_count;
         }
       }

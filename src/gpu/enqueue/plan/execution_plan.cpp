@@ -328,14 +328,16 @@ class ExecutionPlanMaker {
   /** Whether the messages of this round are every rank's results, sent to all others. */
   bool all_parts_are_shared() const {
     const Shape& shape = made_.plan_.shape;
+    const uint64_t all = uint64_t{shape.ranks} * (shape.ranks - 1);
     return shape.slices == nullptr && shape.nodes == nullptr && !parts_shared_.others &&
-           parts_shared_.messages == uint64_t{shape.ranks} * (shape.ranks - 1);
+           parts_shared_.messages == all && all > 0 &&
+           part_of(shape, shape.ranks, shape.ranks - 1).value_count > 0;
   }
   void share_blocks(ExecutionStep* step) const {
     const Content content = parts_shared_.content;
     const Shape& shape = made_.plan_.shape;
     const uint64_t shard = shard_value_count(shape, shape.ranks);
-    step->from_bytes = layout_.offset_bytes(content, part_of(shape, shape.ranks, rank_).first_value);
+    step->from_bytes = layout_.offset_bytes(content, rank_ * shard);
     step->to_bytes = layout_.result_bytes(content, 0);
     step->size_bytes = layout_.result_bytes(content, shard) - step->to_bytes;
   }
