@@ -17,6 +17,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "bindings/python"))
 
+from study_lib.drawing import can_draw  # noqa: E402
+
+if not can_draw():
+    sys.exit(1)
+
 import matplotlib  # noqa: E402
 
 matplotlib.use("svg")

@@ -11,8 +11,16 @@ import argparse
 import csv
 import pathlib
 import subprocess
+import sys
 
-import matplotlib
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from study_lib.drawing import can_draw  # noqa: E402
+
+if not can_draw():
+    sys.exit(1)
+
+import matplotlib  # noqa: E402
 
 matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "gqsgd"  # the same moves give the same file

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+from study_lib.drawing import can_draw
+
 from .generators import GENERATORS
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -115,13 +117,12 @@ def main():
     arguments = parse_arguments()
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.pictures:
-        return draw_page(arguments.picture_ranks)
+        return draw_page(arguments.picture_ranks) if can_draw() else 1
     import gqsgd
     try:
         print(f"libgqsgd {gqsgd.version()}", file=sys.stderr)
     except ImportError as error:  # its sentence names the places that were tried
         sys.exit(str(error))
-    from .picture import draw_all
     from .report import disagreements, refresh_page, report
     from .saved import json_text
 
@@ -130,14 +131,23 @@ def main():
     print(text)
     (arguments.out / "errors.md").write_text(text)
     (arguments.out / "errors.json").write_text(json_text(table))
-    draw_all(table, arguments.picture_ranks, arguments.out)
     if arguments.refresh_docs:
         refresh_page(_DOCS / "results/errors.md", text)
-        draw_page(arguments.picture_ranks)
+    if can_draw():
+        draw_report(arguments, table)
     wrong = disagreements(table)
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if wrong else 0
+
+
+def draw_report(arguments, table):
+    """Pictures of the table into --out, and with --refresh-docs those of the page."""
+    from .picture import draw_all
+
+    draw_all(table, arguments.picture_ranks, arguments.out)
+    if arguments.refresh_docs:
+        draw_page(arguments.picture_ranks)
 
 
 def draw_page(rank_count):

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import gqsgd
+from study_lib.drawing import can_draw
 from study_lib.markdown import paragraph, table
 
-from . import picture, times
+from . import times
 from .cells import AIMS, AIMS_BUCKET_MB, AIMS_CELL, key_of
 from .contenders import BY_NAME, CONTROL, FLOAT32, FP16, OURS, shown
 from .domains import DOMAINS
@@ -45,6 +46,10 @@ def write(runs, others, hosts, arguments):
     if arguments.page:
         arguments.page.write_text(text)
         folders.append(arguments.page.parent.parent / "pictures")
+    if not can_draw():
+        return
+    from . import picture
+
     for folder in folders:
         picture.draw(folder, {name: runs[name] for name in of_domains}, gains(ratios), cells,
                      live_runs(hosts["live"], runs))

@@ -1,1 +1,2 @@
-"""What studies share that take long: results that are kept, and parts of their pages."""
+"""What studies share that take long: results that are kept, parts of their pages, and whether
+pictures can be drawn."""

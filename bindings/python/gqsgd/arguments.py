@@ -55,8 +55,12 @@ def sequence(value: Any) -> list[Any] | None:
     return None
 
 
-def integer(name: str, value: Any, c_type: Any) -> int:
-    """`value` as an int that `c_type` holds unchanged; ctypes itself would drop the high bits."""
+STEP_MAX, INDEX_MAX = 2**32 - 1, 2**16 - 1  #: of the random key, as the library takes it
+
+
+def integer(name: str, value: Any, c_type: Any, most: int | None = None) -> int:
+    """`value` as an int that `c_type` holds unchanged; ctypes itself would drop the high bits.
+    most: the largest that the library takes of this argument, for the sentence."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -64,6 +68,8 @@ def integer(name: str, value: Any, c_type: Any) -> int:
             f"{name} is {value!r}, a {type(value).__name__}; an integer is needed"
         ) from None
     if c_type(number).value != number:
+        if most is not None:
+            raise InvalidArgument(f"{name} is {number}; accepted are 0 to {most}")
         raise InvalidArgument(
             f"{name} is {number}, which does not fit {8 * ctypes.sizeof(c_type)} bits; "
             f"give a smaller {'or non-negative ' if number < 0 else ''}integer"
@@ -99,6 +105,6 @@ def config(schedule: str, step: int | None, index: int) -> _abi.ConfigStruct | N
     return _abi.ConfigStruct(
         number,
         _abi.STEP_SOURCES["given"],
-        integer("step", step, ctypes.c_uint64),
-        integer("index", index, ctypes.c_uint64),
+        integer("step", step, ctypes.c_uint64, STEP_MAX),
+        integer("index", index, ctypes.c_uint64, INDEX_MAX),
     )

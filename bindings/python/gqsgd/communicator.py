@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from . import _abi, _mpi
-from .arguments import config, integer, joined_fields, whole_id
+from .arguments import STEP_MAX, config, integer, joined_fields, whole_id
 from .arrays import dtype_number
 from .collectives.array import ArrayCollectives
 from .collectives.request import InFlight, Request
@@ -187,7 +187,7 @@ class Communicator(
 
     @counter.setter
     def counter(self, step: int) -> None:
-        self._call("gqsgd_comm_set_counter", integer("counter", step, ctypes.c_uint64))
+        self._call("gqsgd_comm_set_counter", integer("counter", step, ctypes.c_uint64, STEP_MAX))
 
     def stats(self, *names: str) -> Stats:
         """This rank's counters since it was made, by name, and the ratio of compression:

@@ -98,7 +98,14 @@ Status read_block(std::string_view value, uint32_t* block) {
 
 Status read_bits(const char* field, std::string_view value, uint8_t* bits) {
   int index = 0;
-  GQ_TRY(choose(field, names_of(kBitsList), value, &index));
+  const Status chosen = choose(field, names_of(kBitsList), value, &index);
+  if (!chosen.ok() && (value == "3" || value == "5" || value == "6")) {
+    const char digit = value[0];
+    return fail(GQSGD_INVALID_ARGUMENT,
+                "%s; hint: presets adaptive-%c and rice-%c have %c bits on average",
+                chosen.sentence(), digit, digit, digit);
+  }
+  GQ_TRY(chosen);
   *bits = kBitsOfIndex[index];
   return Status();
 }
@@ -166,6 +173,20 @@ Status read_field(int field, std::string_view value, Draft* draft) {
 
 Status read_fields(std::string_view text, Draft* draft);
 
+/** The preset nearest to a misspelt name, by two edits at most and a third of its length. Null
+ *  where there is none, or more than one. */
+const char* nearest_preset(std::string_view name) {
+  const char* nearest = nullptr;
+  size_t edits = std::min<size_t>(2, name.size() / 3) + 1;
+  for (const Preset& preset : kPresets) {
+    const size_t found = edit_count(name, preset.name);
+    if (found > edits) continue;
+    nearest = found < edits ? preset.name : nullptr;
+    edits = found;
+  }
+  return nearest;
+}
+
 Status read_preset(std::string_view name, Draft* draft) {
   size_t used = 0;
   char known[256] = "";
@@ -174,10 +195,11 @@ Status read_preset(std::string_view name, Draft* draft) {
     used += static_cast<size_t>(
         snprintf(known + used, sizeof known - used, used == 0 ? "%s" : ", %s", preset.name));
   }
+  const char* const near = nearest_preset(name);
   return fail(GQSGD_INVALID_ARGUMENT,
-              "preset \"%s\" is not known; there are %s; fields are set as "
-              "field=value",
-              Shown(name).text(), known);
+              "preset \"%s\" is not known;%s%s%s there are %s; fields are set as field=value",
+              Shown(name).text(), near == nullptr ? "" : " did you mean ",
+              near == nullptr ? "" : near, near == nullptr ? "" : "?", known);
 }
 
 Status read_fields(std::string_view text, Draft* draft) {

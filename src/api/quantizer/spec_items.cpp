@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace gq {
@@ -49,6 +50,23 @@ void list_names(Names names, char* text, size_t capacity_bytes) {
     used += static_cast<size_t>(
         snprintf(text + used, capacity_bytes - used, i == 0 ? "%s" : ", %s", names.list[i]));
   }
+}
+
+size_t edit_count(std::string_view a, std::string_view b) {
+  constexpr size_t kLengthMax = 31;
+  if (std::max(a.size(), b.size()) > kLengthMax) return std::max(a.size(), b.size());
+  size_t row[kLengthMax + 1];  // edits from the first i characters of a to those of each j of b
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
 }
 
 bool parse_unsigned(std::string_view word, uint64_t* value) { return parse_integer(word, value); }

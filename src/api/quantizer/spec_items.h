@@ -29,6 +29,10 @@ int find_name(Names names, std::string_view word);
 /** The table's words as "a, b, c" for a message. */
 void list_names(Names names, char* text, size_t capacity_bytes);
 
+/** Characters to replace, insert or delete until `a` is `b`. Of words of more than 31 characters
+ *  the most that it can be. */
+size_t edit_count(std::string_view a, std::string_view b);
+
 /** A decimal integer that fills the whole word; false if it is none or does not fit. */
 bool parse_unsigned(std::string_view word, uint64_t* value);
 bool parse_signed(std::string_view word, int64_t* value);

@@ -151,9 +151,10 @@ def test_after_the_last_index_of_a_step_comes_the_next_step(comm):
 
 
 def test_impossible_states_are_refused(comm):
-    with pytest.raises(gqsgd.InvalidArgument, match="index is 65536"):
+    with pytest.raises(gqsgd.InvalidArgument, match="index is 65536; accepted are 0 to 65535"):
         gqsgd.jax.state(index=2**16)
-    with pytest.raises(gqsgd.InvalidArgument, match="step is 4294967296"):
+    sentence = "step is 4294967296; accepted are 0 to 4294967295"
+    with pytest.raises(gqsgd.InvalidArgument, match=sentence):
         gqsgd.jax.state(step=2**32)
     with pytest.raises(TypeError, match="index is 1.5, a float"):
         gqsgd.jax.state(0, 1.5)

@@ -88,6 +88,14 @@ def test_a_list_for_one_device_is_refused_instead_of_waited_for(comms):
         jax.jit(lambda x: gqsgd.jax.allreduce(x, gqsgd.jax.state(), comms, Q))(values(3))
 
 
+def test_a_list_of_one_is_that_one_anywhere():
+    [comm] = gqsgd.Communicator.local(1)
+    with comm:
+        results = [jax.jit(lambda x, own=own: gqsgd.jax.allreduce(x, gqsgd.jax.state(), own, Q))(
+            values(3)) for own in ([comm], comm)]
+        assert results[0][0].tolist() == results[1][0].tolist()
+
+
 def test_pmap_takes_a_list(comms):
     x = values(4, 100)
     mean = jax.pmap(

@@ -19,6 +19,8 @@ INVALID = gqsgd.InvalidArgument
     ({"transport": "grup"}, INVALID, "'grup'; accepted are auto, process, network, group, nccl"),
     ({"quantizer": "bocks-8"}, INVALID, "bocks-8"),
     ({"quantizer": None}, TypeError, "quantizer is a NoneType, not a Quantizer"),
+    ({"quantizer": 3}, TypeError,
+     'quantizer is a int, not a Quantizer or the name of one; hint: "blocks-8" for example'),
     ({"quantizer": "rotated-8,seed=2"}, INVALID,
      'rotated-8,seed=2 turns zeros into noise, which embeddings must be kept from; hint: '
      'HookState("rotated-8,seed=2", model=net)'),
@@ -27,8 +29,8 @@ INVALID = gqsgd.InvalidArgument
     ({"timeout_ms": "soon"}, INVALID, "timeout_ms=soon is not an integer"),
     ({"nodes": [0, "a"]}, INVALID, 'nodes has "a" for rank 1'),
     ({"policy": "none"}, TypeError, "policy is a str, not a function"),
-    ({"process_group": 2}, TypeError, "process_group is a int, not a ProcessGroup"),
-    ({"communicator": "mpi"}, TypeError, "communicator is a str, not a Communicator"),
+    ({"process_group": 2}, TypeError, "process_group is a int, not a ProcessGroup; hint: "),
+    ({"communicator": "mpi"}, TypeError, "communicator is a str, not a Communicator; hint: "),
     ({"model": torch.nn.Linear(2, 2), "policy": lambda *_: "bocks-8"}, INVALID, "bocks-8"),
 ])
 def test_arguments_that_no_backward_could_use_are_refused_at_once(arguments, kind, sentence):
@@ -42,6 +44,8 @@ def test_arguments_of_fsdp_are_refused_at_once():
         gqsgd.torch.ReduceScatter(transport="grup")
     with pytest.raises(INVALID, match='option "timeout" is not known'):
         gqsgd.torch.ReduceScatter(timeout=3)
+    with pytest.raises(TypeError, match="quantizer is a int, .* hint: "):
+        gqsgd.torch.ReduceScatter(3)
 
 
 @pytest.mark.parametrize("nodes", [[0, 0, 1, 1], torch.tensor([0, 0, 1, 1])])

@@ -135,6 +135,26 @@ def test_bytes_are_those_of_the_planes_to_the_byte(torch_groups):
     assert all(len(rest) == 1 for rest in totals.values()), totals
 
 
+def reports_with_and_without_names():
+    texts = []
+    for with_model in (True, False):
+        inner = models.perceptron()
+        model = torch.nn.parallel.DistributedDataParallel(inner)
+        state = gqsgd.torch.HookState("blocks-8", model=inner if with_model else None)
+        model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+        models.train(model, [0])
+        texts.append(str(state.report()))
+        state.close()
+    return texts
+
+
+def test_a_report_of_numbers_says_how_to_get_names(torch_groups):
+    for named, numbered in torch_groups(2).run(reports_with_and_without_names):
+        assert "0.weight" in named and "HookState" not in named
+        assert "parameter 3" in numbered
+        assert numbered.splitlines()[-1].startswith("names: HookState(..., model=net) shows them")
+
+
 def with_errors(budget):
     """Rows of a pass that measured errors and of the next, and what the bits would be without."""
     bits = []
@@ -290,10 +310,11 @@ def test_other_fields_of_the_quantizer_stay():
 
 
 def of_unlike_budgets():
+    """The quantizer is the same at first."""
     import torch.distributed as dist
 
-    model, state = hooked(4 + dist.get_rank())
-    with pytest.raises(RuntimeError, match="Mismatch: .*mean_bits"):
+    model, state = hooked(4 + dist.get_rank() / 5)
+    with pytest.raises(gqsgd.Mismatch, match="budget differs: rank 0 has 4.0, rank 1 has 4.2"):
         models.train(model, [0])
     state.close()
 

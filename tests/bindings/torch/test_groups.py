@@ -54,12 +54,44 @@ def test_subgroups(torch_groups):
 
 def different_transports():
     wish = ["process", "group"][dist.get_rank()]
-    with pytest.raises(gqsgd.InvalidArgument, match="'process' on rank 0 and 'group' on rank 1"):
+    sentence = "transport differs: rank 0 has 'process', rank 1 has 'group'"
+    with pytest.raises(gqsgd.Mismatch, match=sentence):
         gqsgd.torch.connect(None, wish)
 
 
 def test_transports_that_differ_are_reported_on_all_ranks(torch_groups):
     torch_groups(2).run(different_transports)
+
+
+def unlike_settings(settings):
+    """Rank 1 has other settings; afterwards the group is as before."""
+    own = [{}, settings][dist.get_rank()]
+    state = gqsgd.torch.HookState(timeout_ms=60000, **own)
+    with pytest.raises(gqsgd.Mismatch) as caught:
+        state.connect()
+    state.close()
+    with gqsgd.torch.connect(None, timeout_ms=60000) as comm:
+        assert comm.allreduce(torch.ones(3), gqsgd.Quantizer("none")).tolist() == [1, 1, 1]
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("settings", "sentence"), [
+    ({"budget": 4.2}, "budget differs: rank 0 has None, rank 1 has 4.2"),
+    ({"gather_floats": True}, "gather_floats differs: rank 0 has False, rank 1 has True"),
+    ({"schedule": "tree"}, "schedule differs: rank 0 has 'auto', rank 1 has 'tree'"),
+    ({"quantizer": "blocks-8,seed=1"},
+     "quantizer differs: rank 0 has 'blocks-8', rank 1 has 'blocks-8,seed=1'"),
+])
+def test_settings_that_differ_are_reported_on_all_ranks(torch_groups, settings, sentence):
+    for found in torch_groups(2).run(unlike_settings, settings):
+        assert sentence in found
+
+
+def test_settings_are_compared_with_those_of_ranks_that_have_some():
+    settings = {"budget": 4, "host": ["a"]}
+    groups._require_equal([settings, {"host": ["b"]}, {**settings, "budget": 4.0}])
+    with pytest.raises(gqsgd.Mismatch, match="budget differs: rank 0 has 4, rank 2 has 4.2"):
+        groups._require_equal([settings, {"host": ["b"]}, {**settings, "budget": 4.2}])
 
 
 def a_late_rank():

@@ -226,9 +226,9 @@ def test_a_communicator_may_be_borrowed(torch_groups):
 
 
 def disagreement():
-    """Ranks with different quantizers: every rank gets the sentence, out of backward."""
+    """Ranks with different policies: every rank gets the sentence, out of backward."""
     quantizer = ["blocks-8", "blocks-8,seed=1"][dist.get_rank()]
-    model, state = models.hooked(models.perceptron(), quantizer)
+    model, state = models.hooked(models.perceptron(), policy=lambda *_: quantizer)
     with pytest.raises(RuntimeError, match="seed") as caught:
         models.train(model, [0])
     state.close()

@@ -57,6 +57,28 @@ def test_a_summary_shows_bytes_ratio_waiting_and_error(torch_groups, transport, 
     assert 1e-6 < float(errors.pop().split()[0]) < 1e-2
 
 
+def measured_twice():
+    """What summaries count around a measurement, and what the communicator has."""
+    model, state = models.hooked(models.perceptron(), "blocks-8")
+    models.train(model, [0])
+    before = state.communicator.stats()
+    summaries = [state.summary(), state.summary(measure=True), state.summary(measure=True)]
+    sent_bytes = state.communicator.stats().since(before)["payload_bytes_sent"]
+    summaries.append(state.summary())
+    models.train(model, [1])
+    summaries.append(state.summary())
+    state.close()
+    return [[entries(each)[name] for name in ("sent", "waiting")] for each in summaries], sent_bytes
+
+
+def test_what_measuring_sends_is_in_no_summary(torch_groups):
+    for (first, *others, last), sent_bytes in torch_groups(2).run(measured_twice):
+        assert sent_bytes > 2 * 4096
+        assert others == [first] * 3
+        first_mb, last_mb = (float(each[0].split()[0]) for each in (first, last))
+        assert last_mb == pytest.approx(2 * first_mb, rel=0.01)
+
+
 def without_codes():
     model, state = models.hooked(models.perceptron(), "none")
     models.train(model, [0])
@@ -150,3 +172,27 @@ def with_costs(costs):
 
 def test_with_costs_the_schedule_is_that_of_each_call(torch_groups):
     assert all("with costs" in line for line in torch_groups(2).run(with_costs, "builtin"))
+
+
+def before_and_after_a_nan():
+    """Only rank 1 has it."""
+    model, state = models.hooked(models.perceptron(), "blocks-8")
+    models.train(model, [0])
+    summaries = [state.summary()]
+    inputs, targets = models.batch(1)
+    inputs[0] += float("nan") * torch.distributed.get_rank()
+    torch.nn.functional.mse_loss(model(inputs), targets).backward()
+    counts = state.communicator.stats()["nonfinite_blocks"]
+    summaries.append(state.summary())
+    state.close()
+    return summaries, counts
+
+
+def test_blocks_with_nan_are_counted_once_there_are_some(torch_groups):
+    results = torch_groups(2).run(before_and_after_a_nan)
+    assert results[1][1] > 0
+    for (before, after), block_count in results:
+        assert "nonfinite" not in before
+        line = entries(after)["nonfinite"]
+        assert line.startswith(f"{block_count} blocks held NaN or infinity")
+        assert "hint: a quantizer with nonfinite=error" in line

@@ -54,6 +54,30 @@ def test_a_run_measures_everything_and_repeats_itself(error_table, tmp_path):
     assert {"none direct", "paper-gl8 ring"} <= {row["scheme"] for row in compared}
 
 
+def test_tables_need_no_matplotlib(error_table, tmp_path, monkeypatch):
+    """Which is hidden here by a module that fails as an absent one does."""
+    absent = "raise ModuleNotFoundError(\"No module named 'matplotlib'\", name='matplotlib')\n"
+    (tmp_path / "hiding").mkdir()
+    (tmp_path / "hiding/matplotlib.py").write_text(absent)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "hiding"))
+    options = ["--seeds", "1", "--ranks", "4", "--values", "2048", "--data", "gauss"]
+    result = error_table("tables", *options)
+    assert result.returncode == 0, result.stderr
+    assert "no pictures are drawn: they need matplotlib" in result.stderr
+    assert (tmp_path / "tables/errors.md").read_text() == result.stdout.removesuffix("\n")
+    assert not list((tmp_path / "tables").glob("*.svg"))
+    pictures = error_table("pictures", "--pictures")
+    assert pictures.returncode == 1 and "Traceback" not in pictures.stderr
+
+
+@pytest.mark.parametrize("tool", ["draw_costs.py", "draw_schedules.py"])
+def test_tools_that_only_draw_say_so_without_matplotlib(root, tmp_path, tool):
+    (tmp_path / "matplotlib.py").write_text("raise ModuleNotFoundError\n")
+    result = subprocess.run([sys.executable, root / "tools" / tool], capture_output=True, text=True,
+                            timeout=TIMEOUT_S, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert result.returncode == 1 and "they need matplotlib; hint:" in result.stderr
+
+
 def test_unknown_data_is_an_error_that_names_what_there_is(error_table):
     result = error_table("none", "--data", "no-such-data")
     assert result.returncode == 1

@@ -9,10 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..arguments import integer
+from ..arguments import INDEX_MAX, STEP_MAX, integer
 from ..errors import InvalidArgument
-
-_INDEX_LIMIT = 2**16  # calls within a step, as the library has it
 
 
 def state(step: int = 0, index: int = 0) -> jax.Array:
@@ -20,10 +18,8 @@ def state(step: int = 0, index: int = 0) -> jax.Array:
 
     Equal on all ranks. It is a plain array: save it with a checkpoint to resume bit for bit.
     """
-    integer("step", step, ctypes.c_uint32)
-    integer("index", index, ctypes.c_int64)
-    if not 0 <= index < _INDEX_LIMIT:
-        raise InvalidArgument(f"index is {index}; it is below {_INDEX_LIMIT} and not negative")
+    integer("step", step, ctypes.c_uint32, STEP_MAX)
+    integer("index", index, ctypes.c_uint16, INDEX_MAX)
     return jnp.array([step, index], jnp.uint32)
 
 
@@ -36,7 +32,7 @@ def next_step(state: Any) -> jax.Array:
 def following(state: jax.Array) -> jax.Array:
     """The state after a call: the next one of its step, or the first of the step after it."""
     index = state[1] + jnp.uint32(1)
-    last = index >= _INDEX_LIMIT
+    last = index > INDEX_MAX
     step = state[0] + last.astype(jnp.uint32)
     return jnp.stack([step, jnp.where(last, jnp.uint32(0), index)])
 

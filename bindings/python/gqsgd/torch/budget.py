@@ -20,7 +20,7 @@ from gqsgd import InvalidArgument, Quantizer
 from gqsgd.presets import short_spec
 
 from . import devices
-from .policy import fields_of, has_mean_bits
+from .policy import as_quantizer, fields_of, has_mean_bits
 
 LEAST_BITS, MOST_BITS = 2.5, 8  # of mean_bits
 INTERVAL = 16  # steps: gradients of layers change slowly beside each other
@@ -188,17 +188,14 @@ def _is_bits(bits: Any) -> bool:
 
 def budget_quantizer(quantizer: Quantizer | str, budget: float) -> Quantizer:
     """The quantizer of a state with this budget: the given one, or adaptive-4 where none is."""
-    if quantizer == "":
-        quantizer = "adaptive-4"
-    if isinstance(quantizer, str):
-        quantizer = Quantizer(quantizer)
-    if isinstance(quantizer, Quantizer) and not has_mean_bits(quantizer):
+    quantizer = as_quantizer("adaptive-4" if quantizer == "" else quantizer)
+    if not has_mean_bits(quantizer):
         raise InvalidArgument(
             f"budget is {budget}, but {short_spec(quantizer.spec)} has codes of one width; hint: "
             f"HookState(budget={budget}), or a quantizer with mean_bits, as rice-4 has"
         )
     halves = math.floor(2 * budget)
-    return with_mean_bits(quantizer, halves / 2) if isinstance(quantizer, Quantizer) else quantizer
+    return with_mean_bits(quantizer, halves / 2)
 
 
 def spending_of(quantizer: Quantizer) -> Spending:

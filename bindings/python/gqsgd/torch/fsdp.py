@@ -17,7 +17,7 @@ from gqsgd.presets import short_spec
 
 from . import devices, groups
 from . import summary as _summary
-from .policy import EMBEDDINGS, keeps_zeros
+from .policy import EMBEDDINGS, as_quantizer, keeps_zeros
 
 _OPS = {dist.ReduceOp.AVG: "mean", dist.ReduceOp.SUM: "sum"}
 
@@ -29,8 +29,7 @@ class _Collective:
     def __init__(
         self, quantizer: gqsgd.Quantizer | str, transport: str, options: dict[str, Any]
     ):
-        if isinstance(quantizer, str):
-            quantizer = gqsgd.Quantizer(quantizer)
+        quantizer = as_quantizer(quantizer)
         groups.check_connection(transport, options)
         self.quantizer = quantizer
         self._call_count = 0  # without those of communicators that count for themselves
@@ -93,7 +92,8 @@ class _Collective:
 
     def summary(self) -> str:
         """What this rank has done so far, in lines to print: quantizer, calls, and of each
-        communicator ranks and transport, bytes sent beside those of float32, and waiting time."""
+        communicator ranks and transport, bytes sent beside those of float32, and waiting time; and
+        blocks that held NaN or infinity, if some did. On a GPU these are not counted."""
         lines = [("quantizer", short_spec(self.quantizer.spec)), ("calls", str(self.call_count))]
         for comm in self._communicators.values():
             lines += _summary.counted(comm, comm.stats(), self._call_ns[comm]).items()

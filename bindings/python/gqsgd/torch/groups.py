@@ -7,6 +7,7 @@ import os
 import threading
 import uuid
 import weakref
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -63,9 +64,22 @@ def connect(
         which it reaches the store of the group.
 
     The ranks agree through the store of the group, which is not used afterwards. Raises on all
-    ranks alike: InvalidArgument if they name different transports or kinds of devices, Unsupported
-    without NCCL, or without the UCX of "network", Timeout if a rank does not come, PeerLost at once
-    if the connections of the group are Gloo's and one of them broke.
+    ranks alike: Mismatch if they name different transports or kinds of devices, Unsupported without
+    NCCL, or without the UCX of "network", Timeout if a rank does not come, PeerLost at once if the
+    connections of the group are Gloo's and one of them broke.
+    """
+    return connect_equal(group, {}, transport, device=device, **options)
+
+
+def connect_equal(
+    group: dist.ProcessGroup | None,
+    settings: Mapping[str, Any],
+    transport: str = "auto",
+    *,
+    device: torch.device | str | None = None,
+    **options: Any,
+) -> gqsgd.Communicator:
+    """`connect` for a caller whose `settings` are equal on all ranks: Mismatch where they are not.
     """
     check_connection(transport, options)
     member = _member(group)
@@ -74,7 +88,7 @@ def connect(
     device = torch.device(device)
     if device != devices.CPU:
         devices.require_no_capture()
-    own = {"transport": transport, "device": device.type, "host": host.identity()}
+    own = {"transport": transport, "device": device.type, "host": host.identity(), **settings}
     liveness = Liveness(member.group, member.rank, member.size)
     agree = partial(rendezvous, member.store, member.rank, member.size, liveness=liveness,
                     timeout_ms=int(options.get("timeout_ms", 0)))
@@ -193,8 +207,21 @@ def _member(group: dist.ProcessGroup | None) -> Member:
 def _decision(reports: list[Report], options: dict[str, Any]) -> Report:
     """Rank 0's decision: the transport of all, and the name of the group. One between hosts gets
     its name later, when all ranks are known to have a UCX."""
+    _require_equal(reports)
     transport = _agreed(reports)
     return {"transport": transport} if transport == "network" else _named(transport, options)
+
+
+def _require_equal(reports: list[Report]) -> None:
+    """Raises Mismatch where a rank differs from rank 0 in what both report."""
+    for field, value in reports[0].items():
+        for rank, report in enumerate(reports):
+            other = report.get(field, value)
+            if field != "host" and other != value:
+                raise gqsgd.Mismatch(
+                    f"{field} differs: rank 0 has {value!r}, rank {rank} has {other!r}; hint: give "
+                    "the same on all ranks"
+                )
 
 
 def _named(transport: str, options: dict[str, Any]) -> Report:
@@ -210,14 +237,6 @@ def _named(transport: str, options: dict[str, Any]) -> Report:
 
 def _agreed(reports: list[Report]) -> str:
     """The transport of all, from what every rank reports of itself."""
-    for field in ("transport", "device"):
-        values = [each[field] for each in reports]
-        if len(set(values)) > 1:
-            other = next(rank for rank, value in enumerate(values) if value != values[0])
-            raise gqsgd.InvalidArgument(
-                f"{field} is {values[0]!r} on rank 0 and {values[other]!r} on rank {other}; "
-                "hint: give the same on all ranks"
-            )
     transport, on_host = str(reports[0]["transport"]), reports[0]["device"] == "cpu"
     if transport == "auto":
         one_host = all(each["host"] == reports[0]["host"] for each in reports)

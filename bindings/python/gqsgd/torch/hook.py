@@ -20,7 +20,7 @@ from .budget import Budget, budget_quantizer, checked_bits, is_saved_budget, spe
 from .calls import Calls
 from .lanes import Lane, StreamLane, lane_of
 from .layout import Layout
-from .policy import Assignment, DefaultPolicy, Policy, keeps_zeros
+from .policy import Assignment, DefaultPolicy, Policy, as_quantizer, keeps_zeros
 from .report import Records, Report
 from .steps import Steps
 from .unused import UnusedWarning
@@ -77,15 +77,18 @@ class HookState:
     gather_floats: parameters that go as float32 in each bucket (biases, norm layers) are gathered,
         those of all buckets for one call; for DistributedDataParallel(gradient_as_bucket_view=True)
         and other models of many buckets. The futures of buckets are then set with that of the last
-        one, so a hook of your own must not wait for them. Equal on all ranks.
+        one, so a hook of your own must not wait for them.
     communicator: a gqsgd.Communicator of the model's ranks to use in place of one of its own; the
         caller closes it, after the state.
     options: those of gqsgd.Communicator, timeout_ms=60000 for example.
 
     Arguments are checked here, and with `model` what the policy returns for each of its parameters.
     The first bucket of the first backward makes the communicator, all ranks together, or `connect`
-    before. Gradients are averaged in the order of the buckets while backward continues: those on
-    the CPU by a thread of the state, those on a GPU on a stream of the state.
+    before. Quantizer, budget, gather_floats and schedule are equal on all ranks: they are compared
+    when the communicator is made, and Mismatch on all ranks names what differs. With
+    `communicator=` they are not compared, and a difference shows only in calls that it alters.
+    Gradients are averaged in the order of the buckets while backward continues: those on the CPU by
+    a thread of the state, those on a GPU on a stream of the state.
 
     On a GPU a training step may be captured in a CUDA graph, after some outside of it; each replay
     is the next step (docs/PYTORCH_GPU.md).
@@ -113,9 +116,9 @@ class HookState:
     ):
         if budget is not None:
             quantizer = budget_quantizer(quantizer, checked_bits(budget))
-        elif isinstance(quantizer, str):
-            quantizer = gqsgd.Quantizer(quantizer)
-        _check_arguments(quantizer, process_group, policy, schedule, communicator)
+        else:
+            quantizer = as_quantizer(quantizer)
+        _check_arguments(process_group, policy, schedule, communicator)
         groups.check_connection(transport, options)
         self.quantizer = quantizer
         self._policy = policy
@@ -194,7 +197,8 @@ class HookState:
     def connect(self) -> gqsgd.Communicator:
         """Makes the communicator now instead of in the first backward, for the device of the model
         (the CPU without `model`), and returns it. Every rank of the group calls this; it waits for
-        them up to timeout_ms. Raises what gqsgd.torch.connect does."""
+        them up to timeout_ms. Raises what gqsgd.torch.connect does, and Mismatch where settings of
+        the states differ."""
         return self._way(self._device or devices.CPU).comm
 
     def _way(self, device: torch.device) -> Lane:
@@ -202,8 +206,8 @@ class HookState:
         if self._lane is None:
             if device != devices.CPU:
                 devices.require_no_capture()
-            comm = self._borrowed or groups.connect(
-                self.process_group, device=device, **self._connection)
+            comm = self._borrowed or groups.connect_equal(
+                self.process_group, self._settings(), device=device, **self._connection)
             lane = lane_of(comm, self._borrowed is not None, device)
             self._device, self._lane, self._stats_before = device, lane, comm.stats()
             if isinstance(lane, StreamLane):
@@ -216,20 +220,30 @@ class HookState:
             )
         return self._lane
 
+    def _settings(self) -> dict[str, Any]:
+        """What is equal on all ranks. The quantizer follows from the budget and comes after it."""
+        return {
+            "budget": None if self._budget is None else self._budget.bits,
+            "gather_floats": bool(self._gathers),
+            "schedule": self._schedule,
+            "quantizer": short_spec(self.quantizer.spec),
+        }
+
     def summary(self, measure: bool = False) -> str:
         """What this rank has done so far, in lines to print: ranks and transport, quantizer, steps,
-        bytes sent beside those of float32, waiting time, schedule and error.
+        bytes sent beside those of float32, waiting time, schedule and error; and blocks of codes
+        that held NaN or infinity, if some did. On a GPU these are not counted.
 
         measure: measures the error too: ||G - mean||^2 / ||mean||^2 of an allreduce of a sample,
             at most 65,536 values from all tensors of the longest call that goes in codes, as each
             rank had them in the last step that is a multiple of 16; `measure_errors` measures each
-            parameter. A collective, of two allreduces of the sample, whose bytes later summaries
-            count too: every rank calls it, between two backward passes. Gradients on the CPU only,
-            otherwise Unsupported.
+            parameter. A collective, of two allreduces of the sample, which no summary counts: every
+            rank calls it, between two backward passes. Gradients on the CPU only, otherwise
+            Unsupported.
         """
         error = "summary(measure=True) measures it, on all ranks together"
         if measure:
-            error = _summary.measured(self._sample, self._lane, self._schedule)
+            error = self._measured_error()
         lines = {"quantizer": short_spec(self.quantizer.spec), "steps": str(self.step)}
         if self._lane is not None:
             comm = self._lane.comm
@@ -238,6 +252,16 @@ class HookState:
             lines |= _summary.counted(comm, stats, self._lane.call_ns)
             lines |= {"schedule": schedule, "error": error}
         return "\n".join([repr(self)] + [f"  {name:<10}{line}" for name, line in lines.items()])
+
+    def _measured_error(self) -> str:
+        """A line of the summary, which leaves its counters as they were."""
+        if self._lane is None:
+            return _summary.measured(self._sample, None, self._schedule)
+        comm = self._lane.comm
+        counted = comm.stats().since(self._stats_before)
+        error = _summary.measured(self._sample, self._lane, self._schedule)
+        self._stats_before = comm.stats().since(counted)
+        return error
 
     def report(self) -> Report:
         """What each parameter got in the last backward pass, as rows (`rows`) and as a table to
@@ -391,17 +415,18 @@ def allreduce_hook(
 
 
 def _check_arguments(
-    quantizer: Any, process_group: Any, policy: Any, schedule: Any, communicator: Any
+    process_group: Any, policy: Any, schedule: Any, communicator: Any
 ) -> None:
     """Those of HookState that would otherwise fail in the first backward."""
-    for name, value, kind in (
-        ("quantizer", quantizer, gqsgd.Quantizer),
-        ("process_group", process_group, dist.ProcessGroup),
-        ("communicator", communicator, gqsgd.Communicator),
+    for name, value, kind, source in (
+        ("process_group", process_group, dist.ProcessGroup, "torch.distributed.new_group"),
+        ("communicator", communicator, gqsgd.Communicator, "gqsgd.torch.connect"),
     ):
-        is_given = value is not None or name == "quantizer"
-        if is_given and not isinstance(value, kind):
-            raise TypeError(f"{name} is a {type(value).__name__}, not a {kind.__name__}")
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(
+                f"{name} is a {type(value).__name__}, not a {kind.__name__}; hint: {source}() "
+                "makes one"
+            )
     if policy is not None and not callable(policy):
         raise TypeError(
             f"policy is a {type(policy).__name__}, not a function (name, parameter, module) that "

@@ -88,6 +88,18 @@ class Assignment:
         return self._chosen[parameter]
 
 
+def as_quantizer(quantizer: Any) -> Quantizer:
+    """A quantizer as the caller gave it, or by its specification."""
+    if isinstance(quantizer, str):
+        return Quantizer(quantizer)
+    if isinstance(quantizer, Quantizer):
+        return quantizer
+    raise TypeError(
+        f"quantizer is a {type(quantizer).__name__}, not a Quantizer or the name of one; hint: "
+        '"blocks-8" for example; gqsgd.PRESETS has the names'
+    )
+
+
 def keeps_zeros(quantizer: Quantizer) -> bool:
     """True where values that are zero on all ranks stay exactly zero (docs/PRESETS.md)."""
     fields = fields_of(quantizer)

@@ -17,6 +17,7 @@ from .budget import BLOCK, Budget
 from .policy import fields_of, has_mean_bits, is_quantized
 
 _COUNTERS = "payload_bytes_sent", "uncompressed_bytes_sent"  # all ten would cost 36 us a call
+_UNNAMED = "parameter "  # before a number; no name of a model has a space
 _COLUMNS = ("name", "values", "format", "call", "bits", "bytes", "error")
 
 
@@ -54,11 +55,13 @@ class Report:
         lines.append(("whole model", f"{values:,}", "", "", _number(self.bits, ".2f"),
                       _number(self.bytes, ",d"), ""))
         widths = [max(map(len, column)) for column in zip(*lines)]
-        table = "\n".join(_line(line, widths) for line in lines)
-        if self.mean_bits is None:
-            return table
-        budget = "" if self.budget is None else f", budget {self.budget:g}"
-        return f"{table}\ncodes: {self.mean_bits:.2f} bits on average{budget}"
+        table = [_line(line, widths) for line in lines]
+        if self.mean_bits is not None:
+            budget = "" if self.budget is None else f", budget {self.budget:g}"
+            table.append(f"codes: {self.mean_bits:.2f} bits on average{budget}")
+        if any(row.name.startswith(_UNNAMED) for row in self.rows):
+            table.append("names: HookState(..., model=net) shows them in place of numbers")
+        return "\n".join(table)
 
 
 def _texts(row: Row) -> tuple[str, ...]:
@@ -127,7 +130,7 @@ class Record:
         bits = 32 * self.sent_bytes / self.plain_bytes if self.sent_bytes else None
         errors = self.errors or [None] * len(self.parts)
         return [
-            Row(part.name or f"parameter {part.number}", part.values, _format(self.quantizer),
+            Row(part.name or f"{_UNNAMED}{part.number}", part.values, _format(self.quantizer),
                 self.index, bits, part_bytes, error)
             for part, part_bytes, error in zip(self.parts, self._divided_bytes(), errors)
         ]

@@ -76,11 +76,17 @@ def measured(sample: Sample, lane: Lane | None, schedule: str) -> str:
 
 def counted(comm: gqsgd.Communicator, stats: gqsgd.Stats, call_ns: int) -> dict[str, str]:
     """What a communicator has counted, in `call_ns` nanoseconds of calls."""
-    return {
+    lines = {
         "ranks": f"rank {comm.rank} of {comm.size}, transport {comm.transport}",
         "sent": _sent(stats),
         "waiting": _waiting(stats["wait_ns"], call_ns),
     }
+    if block_count := stats["nonfinite_blocks"]:
+        lines["nonfinite"] = (
+            f"{block_count} blocks held NaN or infinity; hint: a quantizer with nonfinite=error "
+            "raises Nonfinite instead"
+        )
+    return lines
 
 
 def schedule_line(schedule: str, lane: Lane, has_costs: bool) -> str:

@@ -33,6 +33,17 @@ def test_other_ranks_get_the_reason_and_the_counter_stays_equal(call, refused, e
     assert gqsgd.run_local(3, work) == [(counter, [1.0] * 8)] * 3
 
 
+@pytest.mark.parametrize(("key", "sentence"), [
+    ({"step": -1}, "step is -1; accepted are 0 to 4294967295"),
+    ({"step": 2**64}, "step is 18446744073709551616; accepted are 0 to 4294967295"),
+    ({"step": 0, "index": -1}, "index is -1; accepted are 0 to 65535"),
+])
+def test_what_a_random_key_may_be_is_told(key, sentence):
+    [comm] = gqsgd.Communicator.local(1)
+    with comm, pytest.raises(gqsgd.InvalidArgument, match=sentence):
+        comm.allreduce(np.ones(8, np.float32), gqsgd.Quantizer(), **key)
+
+
 def test_a_refused_measurement_uses_no_step():
     def work(comm):
         x = np.ones(8, np.float32)
