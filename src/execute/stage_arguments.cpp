@@ -1,8 +1,6 @@
 // Each function fills one struct of kernels/stages.h.
 #include "src/execute/stage_arguments.h"
 
-#include <algorithm>
-
 #include "src/schedule/nodes.h"
 
 namespace gq {
@@ -109,15 +107,10 @@ NormArgs StageArguments::block_norms(const Move& move, const Piece& piece) const
   return args;
 }
 
-/** Norms between segments are merged as well, but never used. A group may end behind the call's last
- *  value, where there are none. */
+/** Norms between segments are merged as well, but never used. */
 MergeNormsArgs StageArguments::merge_norms(const Move& move, const uint16_t* received) const {
-  uint64_t value_count = move.value_count;
-  if (call_->segments == nullptr) {
-    value_count = std::min(value_count, plan_->given_value_count - move.first_value);
-  }
   MergeNormsArgs args{};
-  args.norm_count = norm_count(plan_->coding.block, plan_->coding.rotated, value_count);
+  args.norm_count = norm_count(plan_->coding.block, plan_->coding.rotated, move.value_count);
   args.a = received;
   args.b = own_norms(move.first_value);
   args.stream = call_->stream;

@@ -30,6 +30,17 @@ struct GroupNorms : GroupStage {
       const uint32_t largest = largest_of_block(unit, block, own);
       if (threadIdx.x % kSharers == 0) out[block_offset(unit, block)] = norm_code(largest);
     }
+    const bool has_last = unit.first_block < unit.block_count && unit.end_block == unit.block_count;
+    if (has_last) clear_behind(unit, out);
+  }
+
+ private:
+  /** Norms are merged up to the end of a group, also where the call ends before it. */
+  GQ_DEVICE void clear_behind(const GroupUnit& unit, uint16_t* out) const {
+    const uint32_t first = unit.block_count + threadIdx.x;
+    for (uint32_t block = first; block < blocks_of_group(); block += kBlockThreads) {
+      out[block_offset(unit, block)] = 0;
+    }
   }
 };
 
