@@ -35,11 +35,12 @@ struct GroupNorms : GroupStage {
   }
 
  private:
-  /** Norms are merged up to the end of a group, also where the call ends before it. */
+  /** Of a piece that ends with a group, though the call ends before: norms are merged up to there. */
   GQ_DEVICE void clear_behind(const GroupUnit& unit, uint16_t* out) const {
-    const uint32_t first = unit.block_count + threadIdx.x;
-    for (uint32_t block = first; block < blocks_of_group(); block += kBlockThreads) {
-      out[block_offset(unit, block)] = 0;
+    const uint64_t left = piece.value_count - uint64_t{unit.group} * groups.group_values;
+    const uint64_t end = min(uint64_t{blocks_of_group()}, uint64_t{adaptive_blocks(left)});
+    for (uint64_t block = unit.block_count + threadIdx.x; block < end; block += kBlockThreads) {
+      out[uint64_t{unit.group} * blocks_of_group() + block] = 0;
     }
   }
 };
