@@ -35,7 +35,8 @@ struct GroupNorms : GroupStage {
   }
 
  private:
-  /** Of a piece that ends with a group, though the call ends before: norms are merged up to there. */
+  /** Of a piece that ends with a group, though the call ends before: norms are merged up to
+   *  there. */
   GQ_DEVICE void clear_behind(const GroupUnit& unit, uint16_t* out) const {
     const uint64_t left = piece.value_count - uint64_t{unit.group} * groups.group_values;
     const uint64_t end = min(uint64_t{blocks_of_group()}, uint64_t{adaptive_blocks(left)});

@@ -227,7 +227,7 @@ def test_calls_by_stages_and_copies_wait_for_hosts(model):
 
 def test_calls_over_nccl_begin_their_kernels_and_exchanges(model):
     calls, place = stage_calls(model), model["fused"].Place(8, 8)
-    assert calls.times("paper-gl8", place, 8) == pytest.approx((22.5e-6, 270e-6))
+    assert calls.times("paper-gl8", place, 8) == pytest.approx((66e-6, 321e-6))
     busy = 1e-3 * (3 + 9 / 8) + 1.75e-5 + 6 * 1e-6 + 3 * 4e-6
     assert calls.times("paper-gl8", place, 10**6) == pytest.approx((busy, busy))
     assert calls.times("none", place, 10**8)[0] == pytest.approx(7e-3 + 4 * 1e-6 + 2 * 4e-6)
@@ -252,7 +252,7 @@ def test_a_target_that_is_missed_is_said(model):
     launches = {"paper": (6, 3), "blocks": (7, 5), "floats": (4, 2)}
     fine = model["page"].page(cases, {"k": code(model)}, launches)
     assert "missed" not in fine and "| `blocks-8` | 8 | 8 devices |" in fine
-    assert " | 22 | " in fine and " | 270 | " in fine, "6 kernels, 3 operations of NCCL"
+    assert " | 66 | " in fine and " | 321 | " in fine, "6 kernels, 3 operations of NCCL"
     assert "| fused " not in fine, "they are no stages"
     assert "| `none` | 8,388,608, beyond the limit |" in fine
     wide = {"k": code(model, growth=100.0)}
