@@ -1,9 +1,10 @@
 // Stack, signals and name of a thread of the library.
 #include "src/support/posix/quiet_thread.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "src/support/posix/signals_blocked.h"
 
 namespace gq {
 namespace {
@@ -11,17 +12,6 @@ namespace {
 // An allreduce needs some 20 KiB. The rest is for the thread-local memory of the host program's
 // libraries, which the C library takes from here.
 constexpr size_t kStackBytes = 512 << 10;
-
-/** With every signal blocked, as the new thread inherits it. */
-int create_deaf(pthread_t* thread, const pthread_attr_t* attributes, void* (*body)(void*),
-                void* argument) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  const int error = pthread_create(thread, attributes, body, argument);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error;
-}
 
 }  // namespace
 
@@ -31,7 +21,8 @@ Status QuietThread::begin(void* (*body)(void*), void* argument, uint32_t rank,
   int error = pthread_attr_init(&attributes);
   if (error == 0) {
     pthread_attr_setstacksize(&attributes, kStackBytes);
-    error = create_deaf(&thread_, &attributes, body, argument);
+    const SignalsBlocked blocked;
+    error = pthread_create(&thread_, &attributes, body, argument);
     pthread_attr_destroy(&attributes);
   }
   if (error != 0) {

@@ -3,30 +3,26 @@
 #ifndef GQ_TRANSPORT_NCCL_NCCL_ASIDE_H
 #define GQ_TRANSPORT_NCCL_NCCL_ASIDE_H
 
-#include <signal.h>
-
 #include <new>
 #include <system_error>
 #include <thread>
+
+#include "src/support/posix/signals_blocked.h"
 
 namespace gq {
 
 /** Runs `body`, which owns all that it uses. False if the system has no thread to give. */
 template <typename Body>
 bool run_aside(Body body) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool begun = true;
+  const SignalsBlocked blocked;
   try {
     std::thread(body).detach();
+    return true;
   } catch (const std::system_error&) {
-    begun = false;
+    return false;
   } catch (const std::bad_alloc&) {
-    begun = false;
+    return false;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return begun;
 }
 
 }  // namespace gq

@@ -1,8 +1,6 @@
 // An endpoint per peer and path; messages by UCX's tag matching.
 #include "src/transport/ucx/ucx_engine.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,28 +10,12 @@
 #include <utility>
 
 #include "src/support/posix/fork.h"
+#include "src/support/posix/signals_blocked.h"
 #include "src/transport/ucx/ucx_address.h"
 #include "src/transport/ucx/ucx_engine_state.h"
 
 namespace gq {
 namespace {
-
-/** Threads that are made while it lives get no signal of the program: UCX has a thread that accepts
- *  connections. */
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 /** What a send, a greeting and a flush have in common. */
 ucx::OperationParameters parameters_of_send(ucx::SendCallback on_sent, UcxRequest* request) {
@@ -77,7 +59,7 @@ Status UcxEngine::open(const UcxOptions& options, uint32_t rank, uint32_t size,
   GQ_TRY(UcxEngineState::check_process(rank));
   const UcxLibrary* library = nullptr;
   GQ_TRY(open_ucx(options.library, &library));
-  const SignalsBlocked blocked;
+  const SignalsBlocked blocked;  // UCX has a thread that accepts connections
   try {
     auto state = std::make_unique<UcxEngineState>(*library, options, rank, size);
     GQ_TRY(state->create(options.devices));
