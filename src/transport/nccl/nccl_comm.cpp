@@ -48,7 +48,7 @@ NcclComm::Inside::Inside(NcclComm* comm) : comm_(*comm) {
 
 NcclComm::Inside::~Inside() { comm_.ending_->inside.fetch_sub(1); }
 
-NcclComm::Operation::Operation(NcclComm* comm, const char* call) : Inside(comm), comm_(*comm) {
+NcclComm::Operation::Operation(NcclComm* comm, const char* call) : Inside(comm) {
   comm_.call_.store(call, std::memory_order_relaxed);
   comm_.since_us_.store(monotonic_us(), std::memory_order_release);
 }
@@ -132,6 +132,10 @@ Status NcclComm::ended(const char* call) {
   return kept_.ok() ? fail(GQSGD_ABORTED, "%s: aborted meanwhile", call) : kept_;
 }
 
+Status NcclComm::timed_out(const char* call) const {
+  return fail(GQSGD_TIMEOUT, "%s: NCCL was not through after %" PRId64 " ms", call, timeout_ms_);
+}
+
 Status NcclComm::through(nccl::Result result, const char* call) {
   const uint64_t deadline_us = deadline_after_ms(timeout_ms_);
   const uint64_t spin_end_us = result == nccl::kInProgress ? monotonic_us() + kSpinUs : 0;
@@ -143,8 +147,7 @@ Status NcclComm::through(nccl::Result result, const char* call) {
     }
     if (now_us >= deadline_us) {
       give_up();
-      return fail(GQSGD_TIMEOUT, "%s: NCCL was not through after %" PRId64 " ms", call,
-                  timeout_ms_);
+      return timed_out(call);
     }
     if (now_us < spin_end_us) {
       sched_yield();
@@ -180,9 +183,7 @@ Status NcclComm::look() {
   const uint64_t since_us = blocks_ ? since_us_.load(std::memory_order_acquire) : 0;
   const bool is_late = since_us != 0 && timeout_ms_ >= 0 &&
                        monotonic_us() - since_us >= static_cast<uint64_t>(timeout_ms_) * 1000;
-  Status found = is_late ? fail(GQSGD_TIMEOUT, "%s: NCCL was not through after %" PRId64 " ms",
-                                call_.load(std::memory_order_relaxed), timeout_ms_)
-                         : check();
+  const Status found = is_late ? timed_out(call_.load(std::memory_order_relaxed)) : check();
   if (found.ok()) return found;
   const std::lock_guard<std::mutex> lock(kept_mutex_);
   if (kept_.ok()) kept_ = found;

@@ -40,8 +40,10 @@ class NcclComm {
     /** What ended the communicator before, which must not be used then. */
     Status begun() const { return begun_; }
 
-   private:
+   protected:
     NcclComm& comm_;
+
+   private:
     Status begun_;
   };
 
@@ -51,9 +53,6 @@ class NcclComm {
    public:
     Operation(NcclComm* comm, const char* call);
     ~Operation() { comm_.since_us_.store(0, std::memory_order_release); }
-
-   private:
-    NcclComm& comm_;
   };
 
   /** What a call of NCCL returned, once it is through: a communicator that does not block returns
@@ -92,6 +91,7 @@ class NcclComm {
   void end_by(nccl::Result (*function)(nccl::Comm));
   /** What was kept, else ABORTED. */
   Status ended(const char* call);
+  Status timed_out(const char* call) const;
 
   const Device& device_;
   const NcclLibrary& library_;

@@ -330,7 +330,7 @@ class ExecutionPlanMaker {
     const Shape& shape = made_.plan_.shape;
     const uint64_t all = uint64_t{shape.ranks} * (shape.ranks - 1);
     return shape.slices == nullptr && shape.nodes == nullptr && !parts_shared_.others &&
-           parts_shared_.messages == all && all > 0 &&
+           parts_shared_.messages == all &&
            part_of(shape, shape.ranks, shape.ranks - 1).value_count > 0;
   }
   void share_blocks(ExecutionStep* step) const {
