@@ -79,12 +79,20 @@ StageError scatter(const StageCall& call, const Group& group, const float* value
   });
 }
 
+/** The values of a group in the caller's buffer, for a stage to prefetch. */
+ValuesAhead values_of(const StageCall& call, uint64_t group, const void* values, int32_t dtype) {
+  const Groups& groups = call.grouped.groups;
+  const uint32_t value_bytes = dtype_size_bytes(dtype);
+  return {static_cast<const unsigned char*>(values) + groups.first_value(group) * value_bytes,
+          value_bytes, static_cast<size_t>(groups.stride_values()) * value_bytes};
+}
+
 uint64_t word_offset(const Group& group, const Packing& packing) {
   return group.number * packing.group_planes * kPlaneWords;
 }
 
 StageError encode(const StageCall& call, const Group& group, const float* values, bool is_sum,
-                  uint32_t* words) {
+                  const ValuesAhead& ahead, uint32_t* words) {
   const Packing packing = is_sum ? call.coding.packing_down() : call.coding.packing();
   EncodeRiceArgs args{};
   args.coding = call.coding;
@@ -96,13 +104,14 @@ StageError encode(const StageCall& call, const Group& group, const float* values
   args.plane_count = packing.group_planes;
   args.values = values;
   args.words = words + word_offset(group, packing);
+  args.ahead = ahead;
   return call.stages->encode_rice(args);
 }
 
 StageError decode(const StageCall& call, const Group& group, const Packing& packing,
-                  const uint32_t* words, bool add, float* values) {
+                  const uint32_t* words, bool add, float* values, const ValuesAhead& ahead = {}) {
   return call.stages->decode_rice({group.value_count, packing.group_planes,
-                                   words + word_offset(group, packing), values, add});
+                                   words + word_offset(group, packing), values, add, ahead});
 }
 
 }  // namespace
@@ -110,7 +119,12 @@ StageError decode(const StageCall& call, const Group& group, const Packing& pack
 Status quantize_rice(const StageCall& call, const void* values, int32_t dtype, uint32_t* words) {
   return for_each_group(call, [&](const Group& group, float* gathered) {
     const StageError error = gather(call, group, values, dtype, gathered);
-    return failed(error) ? error : encode(call, group, gathered, false, words);
+    if (failed(error)) return error;
+    const uint64_t next = group.number + 1;
+    const ValuesAhead ahead = next == call.group_count
+                                  ? ValuesAhead()
+                                  : values_of(call, call.first_group + next, values, dtype);
+    return encode(call, group, gathered, false, ahead, words);
   });
 }
 
@@ -121,14 +135,16 @@ Status reduce_many_rice(const StageCall& call, const uint32_t* const* words, uin
           decode(call, group, call.coding.packing(), words[rank], rank > 0, sums);
       if (failed(error)) return error;
     }
-    return encode(call, group, sums, true, out_words);
+    return encode(call, group, sums, true, {}, out_words);
   });
 }
 
 Status dequantize_rice(const StageCall& call, const uint32_t* words, int32_t dtype, int32_t op,
                        void* values) {
   return for_each_group(call, [&](const Group& group, float* sums) {
-    const StageError error = decode(call, group, call.coding.packing_down(), words, false, sums);
+    const ValuesAhead ahead = values_of(call, call.first_group + group.number, values, dtype);
+    const StageError error =
+        decode(call, group, call.coding.packing_down(), words, false, sums, ahead);
     return failed(error) ? error : scatter(call, group, sums, dtype, op, values);
   });
 }
