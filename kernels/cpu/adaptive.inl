@@ -159,10 +159,6 @@ uint32_t plane_end_of(const Range& range, const GroupWidths& widths) {
   return end < kGroupBlocks ? widths.first_plane[end] : widths.plane_count;
 }
 
-const void* values_from(const void* values, int32_t dtype, size_t offset) {
-  return static_cast<const unsigned char*>(values) + offset * dtype_size_bytes(dtype);
-}
-
 __attribute__((noinline)) void norm_granules(const NormArgs& args) {
   uint16_t* codes = static_cast<uint16_t*>(args.out);
   for_each_granule(args.range, [&](const Granule& granule) {

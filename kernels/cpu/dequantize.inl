@@ -240,6 +240,7 @@ void dequantize_rotated(Tiles& tiles, const DequantizeArgs& args) {
     const uint32_t* const own_signs = signs.of_rotation(first);
     float* const values = static_cast<float*>(args.values) + first;
     if (at_once && args.nontemporal) {
+      prefetch_next_page(values);
       rotate_whole_back<true>(own_signs, buffer, values);
     } else if (is_whole) {
       rotate_whole_back<false>(own_signs, buffer, at_once ? values : buffer.value);
@@ -258,6 +259,7 @@ void dequantize_range(const Decoder& decoder, const DequantizeArgs& args) {
   TileDecoder<kBits, Decoder> tiles(decoder, args);
   if (args.coding.rotated) return dequantize_rotated(tiles, args);
   for_each_tile_apart(args.range, [&](const Tile& tile, size_t place) {
+    if (args.nontemporal) prefetch_next_page(values_from(args.values, args.dtype, tile.offset));
     if (is_at_once(args, tile)) {
       tiles.decode(tile, place, static_cast<float*>(args.values) + tile.offset);
       return;

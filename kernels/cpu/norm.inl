@@ -90,6 +90,7 @@ __attribute__((noinline)) void norm_sum(const NormArgs& args) {
     const uint32_t room = kTileValues - static_cast<uint32_t>(position % kTileValues);
     const Tile tile{offset, left < room ? static_cast<uint32_t>(left) : room};
     ValueTile local;
+    prefetch_next_page(values_from(args.values, args.dtype, offset));
     add_to_lanes<kOrder>(values.load(tile, local), tile.count, sum.lane + position % kNormLanes);
     offset += tile.count;
     const bool group_ends = (position + tile.count) % kNormGroupValues == 0;

@@ -72,6 +72,18 @@ GQ_INLINE void prefetch_values(const float* value, uint32_t first, uint32_t end)
   for (uint32_t e = first; e < end; e += kLineValues) __builtin_prefetch(value + e, 0, kCache);
 }
 
+const void* values_from(const void* values, int32_t dtype, size_t offset) {
+  return static_cast<const unsigned char*>(values) + offset * dtype_size_bytes(dtype);
+}
+
+/** Prefetches one line a page behind `at`, perhaps behind the end of its buffer. Prefetchers of the
+ *  hardware end at pages and non-temporal stores have none: without this a page's address is looked
+ *  up when its first line is due (docs/results/stage-changes.md). */
+GQ_INLINE void prefetch_next_page(const void* at) {
+  constexpr size_t kPageBytes = 4096;
+  __builtin_prefetch(static_cast<const char*>(at) + kPageBytes, 0, kFirstCache);
+}
+
 /** A tile of values as float32: the buffer itself where it can be, else a padded copy. */
 struct ValueTile {
   alignas(64) float value[kTileValues];
