@@ -36,13 +36,15 @@ constexpr const char* kMeanBitsList[] = {"?",   "2.5", "3",   "3.5", "4",   "4.5
 constexpr uint32_t kBitsShift = 2, kMeanBits = 4;
 constexpr const char* kChecksumList[] = {"off", "crc32c"};
 
+constexpr Field kCount{"count", kControlCountLow, 0, 48, true, kNumber};
+
 constexpr Field kFields[] = {
     {"operation", kControlOperation, 0, 8, false, names_of(kOperationList)},
     {"memory", kControlFields, kControlDeviceShift, 1, false, names_of(kMemoryList)},
     {"memory of the step", kControlFields, kControlStepOnDeviceShift, 1, false,
      names_of(kMemoryList)},
     {"communicator", kControlTag, 0, 32, false, kNumber},
-    {"count", kControlCountLow, 0, 48, true, kNumber},
+    kCount,
     {"dtype", kControlOperation, 8, 8, false, names_of(kDtypeList)},
     {"op", kControlOperation, 16, 8, false, names_of(kOpList)},
     {"config.schedule", kControlOperation, 24, 8, false, names_of(kScheduleList)},
@@ -163,6 +165,39 @@ Status describe_nodes(uint64_t sequence, const char* operation, uint32_t rank_a,
               shown, nodes.count() > kShownNodes ? "; .." : "");
 }
 
+/** The counts of tensors or slices, of which messages have the sum and a hash. */
+Status describe_counts(uint64_t sequence, const char* operation, uint32_t rank_a, uint64_t sum_a,
+                       uint32_t rank_b, uint64_t sum_b) {
+  constexpr char kHint[] = "every rank must pass the same list of counts";
+  if (sum_a == sum_b) {
+    return fail(GQSGD_MISMATCH,
+                "call %" PRIu64
+                ", %s: counts differ: the lists of rank %u and rank %u are not the same, though "
+                "both have the sum %" PRIu64 "; %s",
+                sequence, operation, rank_a, rank_b, sum_a, kHint);
+  }
+  return fail(GQSGD_MISMATCH,
+              "call %" PRIu64 ", %s: counts differ: their sum is %" PRIu64
+              " on rank %u and %" PRIu64 " on rank %u; %s",
+              sequence, operation, sum_a, rank_a, sum_b, rank_b, kHint);
+}
+
+bool is_costs(const Field& field) {
+  return field.word == kControlIndex && field.shift == kControlCostsShift;
+}
+
+/** AUTO chooses schedules by costs: where both differ, costs are the cause. */
+const char* hint_for(const Field& field, const ControlMessage& a, const ControlMessage& b) {
+  const bool is_schedule = field.names.list == names_of(kScheduleList).list;
+  const bool other_costs =
+      a.words[kControlIndex] >> kControlCostsShift != b.words[kControlIndex] >> kControlCostsShift;
+  if (is_costs(field) || (is_schedule && other_costs)) {
+    return "auto chooses schedules by costs: every rank must have the same option costs, or "
+           "GQSGD_COSTS";
+  }
+  return "every rank must make the same calls in the same order";
+}
+
 }  // namespace
 
 bool has_spare_bits(const ControlMessage& control, bool has_digests) {
@@ -209,14 +244,19 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessag
     if (field.shift == kControlNodesShift && field.word == kControlCountHigh) {
       return describe_nodes(sequence, operation, rank_a, rank_b, nodes);
     }
+    const bool is_count = field.word == kControlCountLow || field.word == kControlNormLow;
+    if (is_count && has_segments(a)) {
+      return describe_counts(sequence, operation, rank_a, value_of(kCount, a), rank_b,
+                             value_of(kCount, b));
+    }
     char text_a[32], text_b[32];
     print_value(field, a, text_a, sizeof text_a);
     print_value(field, b, text_b, sizeof text_b);
     return fail(GQSGD_MISMATCH,
                 "call %" PRIu64
-                ", %s: %s differs: rank %u has %s, rank %u has %s; "
-                "every rank must make the same calls in the same order",
-                sequence, operation, field.name, rank_a, text_a, rank_b, text_b);
+                ", %s: %s differs: rank %u has %s, rank %u has %s; %s",
+                sequence, operation, field.name, rank_a, text_a, rank_b, text_b,
+                hint_for(field, a, b));
   }
   const bool is_a = has_spare_bits(a, has_digests);
   const uint32_t culprit = is_a ? rank_a : rank_b;

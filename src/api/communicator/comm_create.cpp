@@ -49,10 +49,10 @@ Status create_process_rank(const gqsgd_unique_id* unique_id, int32_t rank, int32
   GQ_TRY(check_size(size));
   GQ_TRY(check_rank(rank, size));
   CommOptions options;
-  GQ_TRY(parse_options(text, &options));
+  const Status parsed = parse_options(text, &options);
   std::unique_ptr<HostTransport> transport;
   GQ_TRY(create_process(*unique_id, static_cast<uint32_t>(rank), static_cast<uint32_t>(size),
-                        options.timeout_ms, &transport));
+                        options.timeout_ms, &transport, parsed));
   return add_communicator(std::move(transport), "processes", options, comm);
 }
 

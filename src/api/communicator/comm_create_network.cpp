@@ -70,10 +70,10 @@ Status create(const gqsgd_unique_id* unique_id, int32_t rank, int32_t size, cons
   GQ_TRY(check_size(size));
   GQ_TRY(check_rank(rank, size));
   CommOptions options;
-  GQ_TRY(read_network_options(text, &options));
+  const Status read = read_network_options(text, &options);
   std::unique_ptr<HostTransport> transport;
   GQ_TRY(create_network(*unique_id, static_cast<uint32_t>(rank), static_cast<uint32_t>(size),
-                        options.network, options.timeout_ms, &transport));
+                        options.network, options.timeout_ms, &transport, read));
   return add_communicator(std::move(transport), "network", options, comm);
 }
 
@@ -90,9 +90,10 @@ Status create_by_environment(const char* text, gqsgd_comm* comm) {
   }
   *comm = nullptr;
   CommOptions options;
-  GQ_TRY(read_network_options(text, &options));
+  const Status read = read_network_options(text, &options);
   LaunchedGroup group;
-  GQ_TRY(read_launch_environment(&group));
+  const Status launched = read_launch_environment(&group);
+  if (!launched.ok()) return read.ok() ? launched : read;
   if (options.network.port != 0) group.port = static_cast<uint16_t>(options.network.port);
   if (group.rank == 0 && group.size > 1 && group.secret.empty()) {
     log_line(GQSGD_LOG_WARN,
@@ -103,7 +104,8 @@ Status create_by_environment(const char* text, gqsgd_comm* comm) {
   const uint64_t deadline_us = deadline_after_ms(options.timeout_ms);
   gqsgd_unique_id process_id;
   std::unique_ptr<HostTransport> transport;
-  GQ_TRY(create_launched(group, options.network, options.timeout_ms, &process_id, &transport));
+  GQ_TRY(
+      create_launched(group, options.network, options.timeout_ms, read, &process_id, &transport));
   if (transport) return add_communicator(std::move(transport), "network", options, comm);
   GQ_TRY(create_process(process_id, group.rank, group.size,
                         left_ms(options.timeout_ms, deadline_us), &transport));

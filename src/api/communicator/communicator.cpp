@@ -95,6 +95,17 @@ Status get_ready(const Continued& continued, Communicator* communicator) {
   return continued.step == nullptr ? measure_now(communicator) : Status();
 }
 
+/** The group is there: ranks that have their communicators are told why this one has none. */
+Status open_endpoint(Transport* transport, const CommOptions& options,
+                     Communicator* communicator) {
+  Workers* const workers = &communicator->workers;
+  Status opened = workers->start(options.threads, transport->rank(), transport->size());
+  if (opened.ok()) opened = fill_endpoint(transport, options, workers, &communicator->endpoint);
+  if (opened.ok() && communicator->has_streams_only()) opened = open_stream_calls(communicator);
+  if (!opened.ok()) transport->abort_group(opened.code(), transport->rank());
+  return opened;
+}
+
 /** One of the two ends is there. */
 Status add(std::unique_ptr<HostTransport> host, std::unique_ptr<StreamTransport> streams,
            const char* name, const CommOptions& options, const Continued& continued,
@@ -113,10 +124,7 @@ Status add(std::unique_ptr<HostTransport> host, std::unique_ptr<StreamTransport>
   if (transport == nullptr) transport = streams.get();
   communicator->endpoint.host = std::move(host);
   communicator->device_end = std::move(streams);
-  Workers* workers = &communicator->workers;
-  GQ_TRY(workers->start(options.threads, transport->rank(), transport->size()));
-  GQ_TRY(fill_endpoint(transport, options, workers, &communicator->endpoint));
-  if (communicator->has_streams_only()) GQ_TRY(open_stream_calls(communicator.get()));
+  GQ_TRY(open_endpoint(transport, options, communicator.get()));
   seen_communicators.store(&communicators(), std::memory_order_release);
   const uintptr_t token = communicators().add(communicator);
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");

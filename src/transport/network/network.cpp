@@ -170,10 +170,11 @@ Status form(const NetworkToken& token, const NetworkOptions& options, const Netw
   return Status();
 }
 
-Status join(NetworkToken* token, const NetworkOptions& options,
+/** own: what has kept this rank from joining so far. */
+Status join(NetworkToken* token, const NetworkOptions& options, Status own,
             std::unique_ptr<NetworkBootstrap>* bootstrap, NetworkTable* table) {
   NetworkMember member;
-  Status own = identify_host(token->secret.hmac, options.host_id.c_str(), &member);
+  if (own.ok()) own = identify_host(token->secret.hmac, options.host_id.c_str(), &member);
   if (own.ok()) {
     own = check_descriptor_limit(descriptors_needed(token->size, options.paths), token->size);
   }
@@ -226,6 +227,19 @@ Status derive_process_id(const GroupSecret& secret, const NetworkTable& table,
   return Status();
 }
 
+/** The others may reach rank 0 by an address that this machine does not know of, behind a gateway. */
+void warn_of_another_machine(const LaunchedGroup& group,
+                             const std::vector<NetworkAddress>& named) {
+  for (NetworkAddress address : named) {
+    address.port = 0;
+    NetworkAddress own;
+    if (find_own_address({"", AddressText(address).text()}, &own).ok()) return;
+  }
+  log_line(GQSGD_LOG_WARN,
+           "%s=%s is no address of this machine, where rank 0 is: the others look for it there",
+           group.root_meaning.c_str(), Shown(group.root.c_str()).text());
+}
+
 /** Rank 0 listens at all addresses of this machine, or at the one that the options name: how the
  *  others call it is theirs to know. */
 Status listen_for_launched(const LaunchedGroup& group, NetworkToken* token) {
@@ -233,6 +247,7 @@ Status listen_for_launched(const LaunchedGroup& group, NetworkToken* token) {
   if (at.family == 0) {
     std::vector<NetworkAddress> named;
     GQ_TRY(resolve_host(group.root.c_str(), group.port, group.root_meaning.c_str(), &named));
+    warn_of_another_machine(group, named);
     at.family = named[0].family;
   }
   at.port = group.port;
@@ -253,7 +268,7 @@ Status create_network_id(const NetworkOptions& options, gqsgd_unique_id* unique_
 
 Status create_network(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
                       const NetworkOptions& options, const Deadline& deadline,
-                      std::unique_ptr<HostTransport>* out) {
+                      std::unique_ptr<HostTransport>* out, const Status& own) {
   return without_exceptions(rank, size, [&] {
     NetworkId id;
     GQ_TRY(read_network_id(unique_id, &id));
@@ -266,17 +281,17 @@ Status create_network(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t 
     token.deadline = deadline;
     token.root.assign(1, id.address);
     token.root_listens = true;
-    GQ_TRY(choose_own(options, &token.own));
+    const Status chosen = own.ok() ? choose_own(options, &token.own) : own;
     if (rank == 0) GQ_TRY(take_listener(id, &token.listener));
     std::unique_ptr<NetworkBootstrap> bootstrap;
     NetworkTable table;
-    GQ_TRY(join(&token, options, &bootstrap, &table));
+    GQ_TRY(join(&token, options, chosen, &bootstrap, &table));
     return form(token, options, table, bootstrap.get(), out);
   });
 }
 
 Status create_launched(const LaunchedGroup& group, const NetworkOptions& options,
-                       int64_t timeout_ms, gqsgd_unique_id* process_id,
+                       int64_t timeout_ms, const Status& own, gqsgd_unique_id* process_id,
                        std::unique_ptr<HostTransport>* out) {
   return without_exceptions(group.rank, group.size, [&] {
     NetworkToken token;
@@ -287,7 +302,7 @@ Status create_launched(const LaunchedGroup& group, const NetworkOptions& options
     token.deadline = Deadline(deadline_after_ms(timeout_ms));
     const std::string meaning = group.root_meaning + "=" + group.root;
     token.root_meaning = meaning.c_str();
-    GQ_TRY(choose_own(options, &token.own));
+    const Status chosen = own.ok() ? choose_own(options, &token.own) : own;
     if (group.rank > 0) {
       GQ_TRY(resolve_host(group.root.c_str(), group.port, group.root_meaning.c_str(), &token.root));
     } else if (group.size > 1) {
@@ -295,7 +310,7 @@ Status create_launched(const LaunchedGroup& group, const NetworkOptions& options
     }
     std::unique_ptr<NetworkBootstrap> bootstrap;
     NetworkTable table;
-    GQ_TRY(join(&token, options, &bootstrap, &table));
+    GQ_TRY(join(&token, options, chosen, &bootstrap, &table));
     if (!is_process_group(table.members.data(), group.size)) {
       return form(token, options, table, bootstrap.get(), out);
     }

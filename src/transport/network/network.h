@@ -37,20 +37,23 @@ struct LaunchedGroup {
 Status create_network_id(const NetworkOptions& options, gqsgd_unique_id* unique_id);
 
 /** Joins the group named by `id` as rank `rank` of `size`; returns when all are there, at most
- * about `timeout_ms` later (-1: never gives up). */
+ * about `timeout_ms` later (-1: never gives up). `own`: a failure that keeps this rank from joining;
+ *  the others are told within a second, and the caller gets it. */
 Status create_network(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
                       const NetworkOptions& options, const Deadline& deadline,
-                      std::unique_ptr<HostTransport>* out);
+                      std::unique_ptr<HostTransport>* out, const Status& own = Status());
 inline Status create_network(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
                              const NetworkOptions& options, int64_t timeout_ms,
-                             std::unique_ptr<HostTransport>* out) {
-  return create_network(id, rank, size, options, Deadline(deadline_after_ms(timeout_ms)), out);
+                             std::unique_ptr<HostTransport>* out, const Status& own = Status()) {
+  return create_network(id, rank, size, options, Deadline(deadline_after_ms(timeout_ms)), out,
+                        own);
 }
 
 /** Joins the group that was launched. Where all ranks are processes of one user on one machine,
- *  *process_id becomes the id of a process group, equal on all of them, and *out stays null. */
+ *  *process_id becomes the id of a process group, equal on all of them, and *out stays null. `own`
+ *  as above. */
 Status create_launched(const LaunchedGroup& group, const NetworkOptions& options,
-                       int64_t timeout_ms, gqsgd_unique_id* process_id,
+                       int64_t timeout_ms, const Status& own, gqsgd_unique_id* process_id,
                        std::unique_ptr<HostTransport>* out);
 
 }  // namespace gq

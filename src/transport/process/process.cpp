@@ -42,7 +42,7 @@ class ProcessTransport final : public SharedMemoryTransport, private StreamOpene
  public:
   ~ProcessTransport() override;
 
-  Status join(const JoinToken& join_token);
+  Status join(const JoinToken& join_token, const Status& own);
   Status arena(size_t size_bytes, unsigned char** base) override;
   bool has_met_all() const override { return true; }
   StreamOpener* streams() override { return this; }
@@ -93,9 +93,9 @@ ProcessTransport::~ProcessTransport() {
   for (uint32_t peer = 0; attached_ && peer < size(); ++peer) peers_[peer].abandon();
 }
 
-Status ProcessTransport::join(const JoinToken& join_token) {
+Status ProcessTransport::join(const JoinToken& join_token, const Status& own) {
   Member member;
-  const Status brought = bring(join_token, &member);
+  const Status brought = own.ok() ? bring(join_token, &member) : own;
   GroupMembers group;
   if (join_token.size == 1) {
     GQ_TRY(brought);
@@ -190,7 +190,8 @@ void ProcessTransport::find_dead() {
 }  // namespace
 
 Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
-                      const Deadline& deadline, std::unique_ptr<HostTransport>* out) {
+                      const Deadline& deadline, std::unique_ptr<HostTransport>* out,
+                      const Status& own) {
   JoinToken join_token{{}, rank, size, deadline};
   GQ_TRY(read_unique_id(id, &join_token.id));
   if (size == 0 || size > kProcessRanksMax) {
@@ -204,7 +205,7 @@ Status create_process(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
   GQ_TRY(watch_forks());
   std::unique_ptr<ProcessTransport> transport(new (std::nothrow) ProcessTransport);
   if (!transport) return fail(GQSGD_NO_MEMORY, "no memory for rank %u of %u", rank, size);
-  GQ_TRY(transport->join(join_token));
+  GQ_TRY(transport->join(join_token, own));
   *out = std::move(transport);
   return Status();
 }

@@ -67,6 +67,26 @@ TEST(Creation, DeathMeanwhile_Named) {
   EXPECT_TRUE(found(rank2.line(), "^PEER_LOST: rank 1 died while the group formed$"));
 }
 
+// Found when the group is there: ranks that are ready learn of it in their first call, and why.
+TEST(Creation, OptionThatDoesNotFit_ToldToTheOthers) {
+  const gqsgd_unique_id id = fresh_id();
+  Child rank0 = join(id, 0, 2), rank1 = join(id, 1, 2, "timeout_ms=20000,nodes=0");
+  EXPECT_TRUE(found(rank1.line(), "^INVALID_ARGUMENT: option nodes has 1 numbers"));
+  EXPECT_TRUE(found(rank0.line(), "^REMOTE_ERROR:.* rank 1 broke off with INVALID_ARGUMENT"));
+}
+
+// Nobody waits for a rank that has been refused.
+TEST(Creation, OptionRefusedOnOneRank_ToldToAll) {
+  for (const int culprit : {0, 1}) {
+    const gqsgd_unique_id id = fresh_id();
+    const auto options = [&](int rank) { return rank == culprit ? "bogus=1" : ""; };
+    Child ranks[] = {join(id, 0, 2, options(0)), join(id, 1, 2, options(1))};
+    EXPECT_TRUE(found(ranks[culprit].line(), "^INVALID_ARGUMENT: .*bogus"));
+    EXPECT_TRUE(found(ranks[1 - culprit].line(),
+                      "^REMOTE_ERROR: rank " + std::to_string(culprit) + " could not join"));
+  }
+}
+
 TEST(Creation, UnknownId_Refused) {
   gqsgd_unique_id id;
   std::memset(&id, 0x5a, sizeof id);

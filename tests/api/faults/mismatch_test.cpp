@@ -149,6 +149,7 @@ TEST(Mismatch, OptionsOfTheGroup_Compared) {
       {"stream_id=9", "stream_id differs: rank 0 has 0, rank 1 has 9"},
       {"chunk_value_count=64", "chunk_value_count differs: rank 0 has 65536, rank 1 has 64"},
       {"costs=builtin", "digest of costs differs: rank 0 has 0, rank 1 has "},
+      {"costs=builtin", "every rank must have the same option costs, or GQSGD_COSTS"},
       {"costs=measure", "costs differ: rank 1 measures them first"},
       {"uncompressed=never", "uncompressed=never differs: rank 0 has false, rank 1 has true"}};
   for (const auto& one : cases) {

@@ -172,6 +172,16 @@ TEST(NetworkEnvironment, RanksOfSeveralHosts_OverTheNetwork) {
   EXPECT_EQ(lines, std::vector<std::string>(3, "network"));
 }
 
+TEST(NetworkEnvironment, AddressOfAnotherMachine_NamedByRankZero) {
+  const std::string port = free_port();
+  const std::string line = created_by({{"RANK", "0"},
+                                       {"WORLD_SIZE", "2"},
+                                       {"MASTER_ADDR", "198.51.100.7"},
+                                       {"GQSGD_PORT", port.c_str()}});
+  EXPECT_TRUE(found(line, "TIMEOUT: missing ranks: 1; .* rank 0 at 0.0.0.0:" + port +
+                              " .MASTER_ADDR=198.51.100.7.; are they started"));
+}
+
 TEST(NetworkEnvironment, AnotherSecret_Refused) {
   const std::string port = free_port();
   const Variables here = {{"MASTER_ADDR", "127.0.0.1"}, {"GQSGD_PORT", port.c_str()}};
@@ -260,6 +270,37 @@ TEST(NetworkGroup, UcxMissingOnOneRank_NamedOnAll) {
     EXPECT_TRUE(found(lines[static_cast<size_t>(rank)],
                       "REMOTE_ERROR: rank 1 could not join: .*nonexistent.so"));
   }
+}
+
+// Nobody waits for a rank that has been refused.
+TEST(NetworkGroup, OptionRefusedOnOneRank_ToldToAll) {
+  for (const int culprit : {0, 1}) {
+    for (const char* option : {"bogus=1", "interface=nosuch0", "costs=/nosuch"}) {
+      RankProcesses ranks(
+          3, "timeout_ms=60000", [](int, gqsgd_comm) { return std::string("made"); },
+          [all = network_maker(), &option, culprit](int rank, int size, const char* options,
+                                                    gqsgd_comm* comm) {
+            const std::string more = std::string(options) + "," + option;
+            return all(rank, size, rank == culprit ? more.c_str() : options, comm);
+          });
+      const auto lines = ranks.wait_each();
+      for (int rank = 0; rank < 3; ++rank) {
+        const std::string told = "REMOTE_ERROR: rank " + std::to_string(culprit) + " could not join:";
+        EXPECT_TRUE(found(lines[static_cast<size_t>(rank)],
+                          (rank == culprit ? "INVALID_ARGUMENT:" : told) + " .*(nosuch|bogus)"));
+      }
+    }
+  }
+}
+
+TEST(NetworkEnvironment, InterfaceMissingOnOneRank_ToldToAll) {
+  const std::string port = free_port();
+  const Variables here = {{"MASTER_ADDR", "127.0.0.1"}, {"GQSGD_PORT", port.c_str()}};
+  const auto lines = launched(2, here, [](int rank) {
+    if (rank == 1) setenv("GQSGD_INTERFACE", "nosuch0", 1);
+  });
+  EXPECT_TRUE(found(lines[1], "INVALID_ARGUMENT: .*nosuch0"));
+  EXPECT_TRUE(found(lines[0], "REMOTE_ERROR: rank 1 could not join: .*nosuch0"));
 }
 
 TEST(NetworkGroup, TooFewDescriptorsForItsPaths_CountedOnAll) {

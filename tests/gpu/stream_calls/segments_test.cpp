@@ -249,7 +249,7 @@ void expect_mismatch(const SegmentCall& usual, const SegmentCall& other, const c
 const SegmentCall kUsual{Kind::many, "paper-gl8", {256, 512, 32}};
 
 TEST(Segments, OtherLengthsOnOneRank_Mismatch) {
-  expect_mismatch(kUsual, {Kind::many, "paper-gl8", {512, 256, 32}}, "hash of counts");
+  expect_mismatch(kUsual, {Kind::many, "paper-gl8", {512, 256, 32}}, "counts differ");
 }
 
 /** Norms of segments travel with the control messages of a call that is expected; the other call

@@ -350,7 +350,7 @@ TEST(FusedGraphs, DifferentLists_Found) {
   Operation list = usual("blocks-8"), other = list;
   list.counts = {1000, 2000};
   other.counts = {1001, 1999};
-  expect_found(list, other, kCount, "hash of counts");
+  expect_found(list, other, kCount, "counts differ");
 }
 
 /** A rank replays once less: the others leave in time, and so does all that comes later. */

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "src/support/shown.h"
 #include "src/transport/deadline.h"
 #include "src/transport/network/bootstrap/handshake.h"
 
@@ -50,6 +51,16 @@ class NetworkBootstrap {
   virtual bool has_failed() = 0;
   /** OK when every rank has reported that it is ready; then *links has the connections. */
   virtual Status conclude(Status own, NetworkLinks* links) = 0;
+};
+
+/** " (MASTER_ADDR=a)", or nothing where an id has rank 0's address. */
+class RootMeaning {
+ public:
+  explicit RootMeaning(const NetworkToken& token);
+  const char* text() const { return text_; }
+
+ private:
+  char text_[Shown::kTextBytes + 4] = "";
 };
 
 /** The token stays where it is as long as the bootstrap lives. */

@@ -32,6 +32,8 @@ constexpr uint64_t kWarnUs = 5000000;
 // After its timeout a joiner asks rank 0 which ranks are missing; and a rank 0 whose time is up at
 // the same moment waits for reports. Both answer within this time.
 constexpr int64_t kLastWordMs = 1000;
+// What keeps a joiner from joining is told within this time.
+constexpr int64_t kRefusalMs = 1000;
 
 /** Until the descriptor is ready, at most until `deadline` or `until_us`. */
 Status wait_for(const TcpSocket& socket, short events, const Deadline& deadline,
@@ -45,6 +47,11 @@ Status wait_for(const TcpSocket& socket, short events, const Deadline& deadline,
 
 }  // namespace
 
+RootMeaning::RootMeaning(const NetworkToken& token) {
+  if (token.root_meaning[0] == '\0') return;
+  snprintf(text_, sizeof text_, " (%s)", Shown(token.root_meaning).text());
+}
+
 Status NetworkJoiner::root_is_gone() const {
   return fail(GQSGD_PEER_LOST,
               "rank %u: rank 0 at %s died, or closed its connection, while the group formed",
@@ -53,6 +60,10 @@ Status NetworkJoiner::root_is_gone() const {
 
 Status NetworkJoiner::gather(Status own, const NetworkMember& bring, NetworkTable* table) {
   NetworkMember member = bring;
+  if (!own.ok()) {  // the others are told, if rank 0 is there
+    token_->deadline =
+        Deadline(std::min(deadline_after_ms(kRefusalMs), token_->deadline.us()));
+  }
   const Status reached = reach_root();
   if (!reached.ok()) return own.ok() ? reached : own;
   if (own.ok()) own = listen(&member);
@@ -170,21 +181,18 @@ Status NetworkJoiner::try_root(const NetworkAddress& address, uint64_t leave_us,
 
 Status NetworkJoiner::not_reached(const NetworkAddress& address, int error) const {
   const AddressText text(address);
-  char meaning[Shown::kTextBytes + 4] = "";
-  if (token_->root_meaning[0] != '\0') {
-    snprintf(meaning, sizeof meaning, " (%s)", Shown(token_->root_meaning).text());
-  }
+  const RootMeaning meaning(*token_);
   if (error == 0) {
     return fail(GQSGD_TIMEOUT,
                 "rank %u: the process at %s%s took the connection and did not answer in the time "
                 "allowed: rank 0 is stopped or flooded, or another program listens there",
-                token_->rank, text.text(), meaning);
+                token_->rank, text.text(), meaning.text());
   }
   const bool is_elsewhere = address.is_loopback() && token_->root_meaning[0] != '\0';
   return fail(GQSGD_TIMEOUT,
               "missing ranks: 0; rank %u cannot connect to rank 0 at %s%s: %s; is rank 0 started "
               "there, is its group still forming, a firewall?%s",
-              token_->rank, text.text(), meaning, strerrordesc_np(error),
+              token_->rank, text.text(), meaning.text(), strerrordesc_np(error),
               is_elsewhere ? " That address is this machine's loopback device: if rank 0 is "
                              "elsewhere, set MASTER_ADDR or GQSGD_ADDRESS to an address of it, or "
                              "GQSGD_INTERFACE there"
