@@ -9,6 +9,7 @@ import torch.distributed as dist
 import torch_group
 import torch_models as models
 from gqsgd.torch import devices, groups, liveness
+from torch.nn.parallel import DistributedDataParallel
 
 Q = gqsgd.Quantizer()
 
@@ -50,6 +51,30 @@ def subgroup():
 def test_subgroups(torch_groups):
     even, odd = [[1.0] * 5] * 3, [[2.0] * 5] * 3
     assert torch_groups(4).run(subgroup) == [even, odd, even, odd]
+
+
+def models_of_subgroups():
+    """Each half trains a model of its own; the state is told nothing of the group."""
+    halves = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    rank = dist.get_rank()
+    layer = torch.nn.Linear(3, 1, bias=False)
+    model = DistributedDataParallel(layer, process_group=halves[rank % 2])
+    state = gqsgd.torch.HookState("none", timeout_ms=60000)
+    model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+    model(torch.full((1, 3), float(rank))).sum().backward()
+    assert state.communicator.size == 2
+    state.close()
+    other = gqsgd.torch.HookState("none", process_group=dist.group.WORLD)
+    model = DistributedDataParallel(torch.nn.Linear(3, 1), process_group=halves[rank % 2])
+    model.register_comm_hook(other, gqsgd.torch.allreduce_hook)
+    with pytest.raises(gqsgd.InvalidArgument, match=r"the ranks \[0, 1, 2, 3\], and the model's"):
+        model(torch.ones(1, 3)).sum().backward()
+    other.close()
+    return layer.weight.grad.flatten().tolist()
+
+
+def test_a_state_averages_in_the_group_of_its_model(torch_groups):
+    assert torch_groups(4).run(models_of_subgroups) == [[1.0] * 3, [2.0] * 3] * 2
 
 
 def different_transports():

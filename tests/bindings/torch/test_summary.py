@@ -144,6 +144,26 @@ def test_rows_without_gradients_are_not_the_whole_sample(torch_groups, rows):
         assert 1 / 3 < float(line.split()[0]) / whole < 3
 
 
+def around_a_measured_step():
+    """What the summary says of steps without measuring, and with one that measures."""
+    model, state = models.hooked(models.perceptron())
+    found = []
+    for step in range(4):
+        if step in (1, 2):
+            state.measure_errors()
+        models.train(model, [step])
+        found.append(entries(state.summary())["sent"])
+    state.close()
+    return [(float(line.split()[0]), float(line.rpartition(" ")[2])) for line in found]
+
+
+def test_bytes_of_measuring_are_not_in_the_summary(torch_groups):
+    for found in torch_groups(2).run(around_a_measured_step):
+        once, ratio = found[0]
+        assert [sent for sent, _ in found] == pytest.approx([once * k for k in (1, 2, 3, 4)], 0.02)
+        assert [each for _, each in found] == pytest.approx([ratio] * 4, 0.02)
+
+
 @pytest.mark.parametrize("sizes", [
     [65536], [65537], [1024] * 65, [100_000, 2000, 1024, 700_000], [3, 70_000, 1030], [10**7, 5]])
 def test_a_sample_lies_evenly_in_all_tensors(sizes):

@@ -14,7 +14,7 @@ import gqsgd
 from gqsgd._abi import SCHEDULES
 from gqsgd.presets import short_spec
 
-from . import devices, groups
+from . import ddp, devices, groups
 from . import summary as _summary
 from .budget import Budget, budget_quantizer, checked_bits, is_saved_budget, spending_of
 from .calls import Calls
@@ -67,7 +67,8 @@ class HookState:
         the second step calls are equal, to a half. Parameters that go in another format (biases, as
         float32) are outside of it; norms and scales, 16 bits for each 128 values, come on top.
         `print(state.report())` shows what it became.
-    process_group: that of the model; None is the default group.
+    process_group: None is that of the DistributedDataParallel model that has the state, or, where
+        there is none, the default group.
     model: where the default policy looks for embeddings. Needed for quantizers that make noise of
         zeros (rotated ones), and for a policy that wants names and modules.
     policy: policy(name, parameter, module) -> quantizer, or its specification; by default
@@ -207,9 +208,10 @@ class HookState:
             if device != devices.CPU:
                 devices.require_no_capture()
             comm = self._borrowed or groups.connect_equal(
-                self.process_group, self._settings(), device=device, **self._connection)
+                self._group(), self._settings(), device=device, **self._connection)
             lane = lane_of(comm, self._borrowed is not None, device)
             self._device, self._lane, self._stats_before = device, lane, comm.stats()
+            self._records.forget_measuring()
             if isinstance(lane, StreamLane):
                 self._steps.attach(device, lane.stream)
             self._end = weakref.finalize(self, _end, lane)
@@ -219,6 +221,12 @@ class HookState:
                 "for a model, and HookState(model=...) if it is moved before the first backward"
             )
         return self._lane
+
+    def _group(self) -> dist.ProcessGroup | None:
+        group = ddp.group_of_models(self)
+        if group is not None and self.process_group is not None:
+            ddp.require_same(self.process_group, group)
+        return self.process_group or group
 
     def _settings(self) -> dict[str, Any]:
         """What is equal on all ranks. The quantizer follows from the budget and comes after it."""
@@ -248,7 +256,7 @@ class HookState:
         if self._lane is not None:
             comm = self._lane.comm
             schedule = _summary.schedule_line(self._schedule, self._lane, self._has_costs())
-            stats = comm.stats().since(self._stats_before)
+            stats = comm.stats().since(self._stats_before).since(self._records.measuring())
             lines |= _summary.counted(comm, stats, self._lane.call_ns)
             lines |= {"schedule": schedule, "error": error}
         return "\n".join([repr(self)] + [f"  {name:<10}{line}" for name, line in lines.items()])
@@ -281,7 +289,7 @@ class HookState:
         """Has the next backward pass measure the error of each parameter for `report`: ||G -
         mean||^2 / ||mean||^2, G the average as it is used, mean that of a second allreduce, in
         float32, of what goes in codes. That pass needs a copy of each bucket, and bytes that the
-        communicator's counters have and a report has not. Every rank calls it, between two backward
+        communicator's counters have, and neither report nor summary. Every rank calls it, between two backward
         passes. Gradients on the CPU only, otherwise Unsupported.
         """
         if self._device not in (None, devices.CPU):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -102,6 +103,7 @@ class Record:
     sent_bytes: int | None = None
     plain_bytes: int = 0  #: the same as float32
     errors: list[float] | None = None  #: of the parts
+    measuring: Mapping[str, int] = field(default_factory=dict)  #: counted for the errors
 
     @contextmanager
     def around(self, comm: gqsgd.Communicator, call: Mapping[str, Any]) -> Iterator[None]:
@@ -115,7 +117,9 @@ class Record:
         self.measure(call)
         if is_compared:
             place = {name: call[name] for name in ("step", "index")}
+            before = comm.stats()
             means = comm.allreduce_many(own, gqsgd.Quantizer("none"), **place)
+            self.measuring = comm.stats().since(before)
             self.errors = [_relative(*pair) for pair in zip(call["out"], means)]
         elif self.measures_errors:
             self.errors = [0.0] * len(self.parts)
@@ -156,10 +160,23 @@ class Records:
         self._step = -1
         self._measures_errors = False
         self._calls: list[Record] = []
+        self._measuring: Counter[str] = Counter()  # of passes before
 
     def begin(self, step: int) -> None:
+        self._measuring = self.measuring()
         self._step, self._calls = step, []
         self._measures_errors, self.errors_wanted = self.errors_wanted, False
+
+    def measuring(self) -> Counter[str]:
+        """What the communicator has counted for errors alone."""
+        total = self._measuring.copy()
+        for call in self._calls:
+            total.update(call.measuring)
+        return total
+
+    def forget_measuring(self) -> None:
+        """Another communicator counts from now on."""
+        self._measuring = Counter()
 
     def add(self, index: int, quantizer: gqsgd.Quantizer, parts: list[Part]) -> Record:
         """A call that is to come."""
