@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -76,6 +77,8 @@ class Communicator(
     _handle: int | None
     _in_flight: InFlight
     _table: Table | None  #: of a custom transport, which the library calls until it is destroyed
+
+    _is_finalizing = staticmethod(sys.is_finalizing)
 
     def __init__(self, handle: int):
         """Takes over a handle of the library; users call `local`, `process` and so on."""
@@ -243,10 +246,11 @@ class Communicator(
         raise TypeError("a communicator belongs to its process and cannot be pickled or copied")
 
     def __del__(self) -> None:
-        # The function is kept on the object: at interpreter exit modules may be gone already.
+        # Functions are kept: at interpreter exit modules may be gone already.
         if getattr(self, "_handle", None):
             self._destroy(self._handle)
-            self._in_flight.free_dropped()
+            if not self._is_finalizing():
+                self._in_flight.free_dropped()
 
     def _call(self, function: str, *arguments: Any) -> None:
         self._checked(getattr(_abi.library(), function), self._handle, *arguments)

@@ -107,3 +107,15 @@ gqsgd.set_log(print, "trace")
         timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_communicator_that_outlives_the_modules_is_destroyed(monkeypatch):
+    """As after `import gqsgd.jax`: the interpreter has cleared modules before it gets here."""
+    (comm,) = gqsgd.Communicator.local(1)
+    monkeypatch.setattr(gqsgd.Communicator, "_is_finalizing", staticmethod(lambda: True))
+    monkeypatch.setattr(gqsgd._abi, "library", None)
+    comm.__del__()
+    monkeypatch.undo()
+    with pytest.raises(gqsgd.BadHandle):
+        comm.check()
+    comm._handle = None
