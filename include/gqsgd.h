@@ -106,7 +106,7 @@ typedef enum GQSGD_ENUM_TYPE {
   GQSGD_FLOAT32 = 0,
   GQSGD_FLOAT16 = 1,
   GQSGD_BFLOAT16 = 2,
-  GQSGD_FLOAT64 = 3,
+  GQSGD_FLOAT64 = 3, /**< as float32: rounded to it, and results are float32 numbers */
   GQSGD_DTYPE_MAX_ = INT32_MAX
 } gqsgd_dtype;
 
@@ -162,18 +162,18 @@ gqsgd_status gqsgd_quantizer_describe(gqsgd_quantizer quantizer, char *spec, siz
 gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
 
 /* ---- Communicators --------------------------------------------------------------------------- */
-/* Options are one string, "name=value,..", "" or NULL for the defaults:
+/* Options are one string, "name=value,..", "" or NULL for the defaults. Equal on all ranks but for
+ * timeout_ms, threads and nontemporal_bytes:
  *    timeout_ms         300000  a call without progress fails after it; -1: never, 0: the default
  *    stream_id          0       enters the random key: groups of one program draw differently
  *    chunk_value_count  65536   values per message; fewer between machines. No bit depends on it
  *    threads            1       that compute for a rank, at most 256. No bit depends on it
  *    nontemporal_bytes  0       packed codes of so many bytes get non-temporal stores; 0 for never
  *    costs              -       of AUTO's choices: FILE from gqsgd-calibrate, measure (the ranks
- *                               do, in 200 ms), or builtin; else GQSGD_COSTS; equal on all ranks
+ *                               do, in 200 ms), or builtin; else GQSGD_COSTS
  *    uncompressed       auto    with costs AUTO sends float32 or bf16 where faster; or never
  *    checksum           -       of messages: crc32c (default between machines) or off (INTEGRITY)
- *    nodes              -       0:0:1:1, equal numbers for ranks of one node, for HIERARCHICAL;
- *                               else the transport says; equal on all ranks */
+ *    nodes              -       0:0:1:1, equal for ranks of one node (HIERARCHICAL), else found */
 
 /** One group inside this process, a thread per rank: `rank_count` handles in rank order. */
 gqsgd_status gqsgd_comm_create_local(int32_t rank_count, const char *options, gqsgd_comm *comms);
@@ -197,8 +197,8 @@ gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t *timeout_ms);
 gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step);
 gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t *step);
 
-/** Allocates what allreduces up to this size need; not a collective. Tensor lists, slices, and
- *  SPARSE on a device, may allocate more in their first call. */
+/** Allocates what allreduces up to this size need; not a collective. Tensor lists, slices, SPARSE
+ *  on a device and AUTO with costs may allocate more in their first call. */
 gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count,
                                 gqsgd_dtype dtype);
 
@@ -289,7 +289,7 @@ gqsgd_status gqsgd_allgather_start(gqsgd_comm comm, gqsgd_quantizer quantizer, c
  *  not tested (INVALID_ARGUMENT, BAD_HANDLE, FORKED, BUSY); it stays. */
 gqsgd_status gqsgd_request_test(gqsgd_request request, int32_t *done);
 
-/** Waits for the end, frees the request, returns its status; due after gqsgd_comm_destroy too. */
+/** Waits for the end, frees the request unless BUSY; due after gqsgd_comm_destroy too. */
 gqsgd_status gqsgd_request_wait(gqsgd_request request);
 
 #pragma GCC visibility pop

@@ -18,7 +18,7 @@ their borders: arrays of small values take the error of large ones beside them.
 
 Every rank calls in the same order with the same arguments. Returns when the result is there:
 ranks of one process wait as tasks, others inside the library, where Julia's garbage collector
-need not wait for them. Throws [`GQSGDError`](@ref), which has the state that is left; an argument
+need not wait for them. Throws [`GQSGDError`](@ref), whose status says what is left; an argument
 refused on this rank is `:REMOTE_ERROR` on the others, so that no rank waits.
 """
 allreduce!(out::AbstractArray, x::AbstractArray, comm::Comm, q::Quantizer; options...) =

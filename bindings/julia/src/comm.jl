@@ -12,7 +12,8 @@ time.
 Options of all, by keyword (the library checks them):
 
 - `timeout_ms = 300000`: time without progress after which a call gives up; -1 for ever
-- `stream_id = 0`: enters the random key, so that groups of one program draw differently
+- `stream_id = 0`: enters the random key, so that groups of one program draw differently; equal on
+  all ranks, as all but `timeout_ms`, `threads` and `nontemporal_bytes`
 - `chunk_value_count = 65536`: values per message (57344 where messages leave the machine's memory,
   28672 with more than 4 ranks, 14336 with more than 8, a quarter as many floats); changes speed,
   never a bit of the result

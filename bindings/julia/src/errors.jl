@@ -11,8 +11,8 @@ What a call failed with.
 
 `:INVALID_ARGUMENT`, `:UNSUPPORTED`, `:MISMATCH`, `:REMOTE_ERROR` and `:NONFINITE` leave results
 untouched and the communicator usable; `:TIMEOUT`, `:PEER_LOST`, `:ABORTED`, `:REVOKED`,
-`:PROTOCOL`, `:INTEGRITY` and `:BACKEND` break it: `close` is what is left. `check(comm)` tells the
-two apart.
+`:PROTOCOL`, `:INTEGRITY` and `:BACKEND` break it: `close` is what is left. `GQSGD.check(comm)`
+tells the two apart.
 """
 struct GQSGDError <: Exception
     status::Symbol

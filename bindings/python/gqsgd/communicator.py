@@ -44,7 +44,8 @@ class Communicator(
     """One rank of a group; made by `local`, `process`, `network`, `from_env`, `mpi`, `nccl` or
     `custom`, and used by one thread at a time; `reconfigure` continues it with other ranks.
 
-    Options of all, by keyword (the library checks them):
+    Options of all, by keyword (the library checks them), equal on all ranks but for timeout_ms,
+    threads and nontemporal_bytes:
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever
         stream_id=0              enters the random key: groups of one program draw differently
         chunk_value_count=65536  values per message; where messages travel 57344, 28672 with over 4

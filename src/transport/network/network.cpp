@@ -227,7 +227,7 @@ Status derive_process_id(const GroupSecret& secret, const NetworkTable& table,
   return Status();
 }
 
-/** The others may reach rank 0 by an address that this machine does not know of, behind a gateway. */
+/** The others may reach rank 0 by an address of a gateway, which this machine does not have. */
 void warn_of_another_machine(const LaunchedGroup& group,
                              const std::vector<NetworkAddress>& named) {
   for (NetworkAddress address : named) {

@@ -75,7 +75,7 @@ TEST(Creation, OptionThatDoesNotFit_ToldToTheOthers) {
   EXPECT_TRUE(found(rank0.line(), "^REMOTE_ERROR:.* rank 1 broke off with INVALID_ARGUMENT"));
 }
 
-// Nobody waits for a rank that has been refused.
+// No rank waits for one that has been refused.
 TEST(Creation, OptionRefusedOnOneRank_ToldToAll) {
   for (const int culprit : {0, 1}) {
     const gqsgd_unique_id id = fresh_id();

@@ -272,7 +272,7 @@ TEST(NetworkGroup, UcxMissingOnOneRank_NamedOnAll) {
   }
 }
 
-// Nobody waits for a rank that has been refused.
+// No rank waits for one that has been refused.
 TEST(NetworkGroup, OptionRefusedOnOneRank_ToldToAll) {
   for (const int culprit : {0, 1}) {
     for (const char* option : {"bogus=1", "interface=nosuch0", "costs=/nosuch"}) {
@@ -285,7 +285,8 @@ TEST(NetworkGroup, OptionRefusedOnOneRank_ToldToAll) {
           });
       const auto lines = ranks.wait_each();
       for (int rank = 0; rank < 3; ++rank) {
-        const std::string told = "REMOTE_ERROR: rank " + std::to_string(culprit) + " could not join:";
+        const std::string told =
+            "REMOTE_ERROR: rank " + std::to_string(culprit) + " could not join:";
         EXPECT_TRUE(found(lines[static_cast<size_t>(rank)],
                           (rank == culprit ? "INVALID_ARGUMENT:" : told) + " .*(nosuch|bogus)"));
       }

@@ -289,8 +289,8 @@ class HookState:
         """Has the next backward pass measure the error of each parameter for `report`: ||G -
         mean||^2 / ||mean||^2, G the average as it is used, mean that of a second allreduce, in
         float32, of what goes in codes. That pass needs a copy of each bucket, and bytes that the
-        communicator's counters have, and neither report nor summary. Every rank calls it, between two backward
-        passes. Gradients on the CPU only, otherwise Unsupported.
+        communicator's counters have, and neither report nor summary. Every rank calls it, between
+        two backward passes. Gradients on the CPU only, otherwise Unsupported.
         """
         if self._device not in (None, devices.CPU):
             raise gqsgd.Unsupported(
