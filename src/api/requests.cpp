@@ -4,6 +4,7 @@
 #include "src/api/call_scope.h"
 #include "src/api/execute_call.h"
 #include "src/api/handles.h"
+#include "src/api/other_requests.h"
 #include "src/support/immortal.h"
 #include "src/support/posix/fork.h"
 
@@ -30,6 +31,7 @@ Status hold(const ExclusiveAccess& access, gqsgd_request* request,
   if (request == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "request is NULL");
   try {
     *held = std::make_shared<HeldRequest>();
+    if (access->endpoint.while_waiting != nullptr) note_request(access.shared());
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a request");
   }

@@ -14,13 +14,15 @@ bool is_run_failure(gqsgd_status code) {
 
 // Looks that find nothing before a call gives up, at the least.
 constexpr uint64_t kLooksMin = 8;
+// So long a thread waits in one communicator before it looks at others.
+constexpr uint32_t kSharedSliceUs = 100;
 
 }  // namespace
 
 void ProgressLoop::begin(Endpoint& endpoint, const Call& call, Status own) {
   endpoint_ = &endpoint;
   ended_ = false;
-  sent_control_ = false;
+  sent_control_ = has_others_ = false;
   progress_ = 0;
   progress_ns_ = looked_ns_ = monotonic_ns();
   log_.begin(endpoint, call);
@@ -45,7 +47,8 @@ bool ProgressLoop::advance() {
 
 void ProgressLoop::wait() {
   const uint64_t before_ns = monotonic_ns();
-  const Status status = endpoint_->host->wait(kWaitSliceUs);
+  const Status status = endpoint_->host->wait(has_others_ ? kSharedSliceUs : kWaitSliceUs);
+  has_others_ = endpoint_->while_waiting != nullptr && endpoint_->while_waiting(endpoint_);
   looked_ns_ = monotonic_ns();
   endpoint_->wait_ns += looked_ns_ - before_ns;
   status.ok() ? give_up_in_time() : end(status);

@@ -37,6 +37,7 @@ class ProgressLoop {
   Allreduce operation_;
   CallLog log_;
   bool sent_control_ = false;
+  bool has_others_ = false;  // requests of this thread in other communicators
   bool ended_ = true;
   Status status_;
   uint64_t progress_ = 0;

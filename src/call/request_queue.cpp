@@ -36,6 +36,11 @@ void RequestQueue::wait(const Request& request) {
   ended_.wait(lock, [&] { return request.has_ended(); });
 }
 
+bool RequestQueue::is_empty() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return first_ == nullptr;
+}
+
 void RequestQueue::drain() {
   if (on_callers_threads()) return progress(nullptr, true);
   std::unique_lock<std::mutex> lock(mutex_);

@@ -30,6 +30,9 @@ class RequestQueue {
   bool test(const Request& request);
   /** Returns when it has. */
   void wait(const Request& request);
+  /** Makes progress on a caller's thread, without sleeping. */
+  void look() { progress(nullptr, false); }
+  bool is_empty();
   /** Returns when every request has. */
   void drain();
 

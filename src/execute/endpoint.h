@@ -174,6 +174,10 @@ struct Endpoint {
   SharedCounter wait_ns;
   Counter native_float_calls;
 
+  /** Called by a thread that has found nothing while it waits, where no thread of the library makes
+   *  progress. True if more than this endpoint is waited for. */
+  bool (*while_waiting)(const Endpoint* waiting) = nullptr;
+
   LogSubject subject;      ///< of lines in the log
   CallKinds logged_kinds;  ///< used by the thread that makes the call at hand
   /** Writes the specification of a format, as snprintf does; null: the log has none. */

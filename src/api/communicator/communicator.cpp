@@ -4,6 +4,7 @@
 #include "src/api/communicator/comm_log.h"
 #include "src/api/handles.h"
 #include "src/api/instruction_set.h"
+#include "src/api/other_requests.h"
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/call/progress_loop.h"
 #include "src/support/immortal.h"
@@ -102,6 +103,9 @@ Status open_endpoint(Transport* transport, const CommOptions& options,
   Status opened = workers->start(options.threads, transport->rank(), transport->size());
   if (opened.ok()) opened = fill_endpoint(transport, options, workers, &communicator->endpoint);
   if (opened.ok() && communicator->has_streams_only()) opened = open_stream_calls(communicator);
+  const bool on_callers_threads =
+      communicator->endpoint.host != nullptr && communicator->endpoint.host->callers_thread_only();
+  if (on_callers_threads) communicator->endpoint.while_waiting = progress_other_requests;
   if (!opened.ok()) transport->abort_group(opened.code(), transport->rank());
   return opened;
 }

@@ -37,8 +37,8 @@ struct LaunchedGroup {
 Status create_network_id(const NetworkOptions& options, gqsgd_unique_id* unique_id);
 
 /** Joins the group named by `id` as rank `rank` of `size`; returns when all are there, at most
- * about `timeout_ms` later (-1: never gives up). `own`: a failure that keeps this rank from joining;
- *  the others are told within a second, and the caller gets it. */
+ *  about `timeout_ms` later (-1: never gives up). `own`: a failure that keeps this rank from
+ *  joining; the others are told within a second, and the caller gets it. */
 Status create_network(const gqsgd_unique_id& id, uint32_t rank, uint32_t size,
                       const NetworkOptions& options, const Deadline& deadline,
                       std::unique_ptr<HostTransport>* out, const Status& own = Status());

@@ -150,6 +150,46 @@ TEST(CustomTransport, StagesOnSeveralThreads_CalledOnCallersThread) {
 }
 
 // The same hierarchy by the option, by the table, and by the option where the table says otherwise.
+/** Two groups: a request in each, and an allreduce of the first group beside them. */
+std::string in_own_order(int rank, gqsgd_comm first, gqsgd_comm second) {
+  gqsgd_quantizer quantizer = nullptr;
+  gqsgd_request requests[2] = {};
+  Values values(3, 1.0f), results[3] = {values, values, values};
+  gqsgd_comm const comms[2] = {first, second};
+  std::string failure;
+  const auto check = [&](gqsgd_status status) {
+    if (status != GQSGD_OK && failure.empty()) failure = gqsgd_last_error();
+  };
+  check(gqsgd_quantizer_create("none", &quantizer));
+  for (int k = 0; k < 2; ++k) {
+    check(gqsgd_allreduce_start(comms[k], quantizer, values.data(), results[k].data(), 3,
+                                GQSGD_FLOAT32, GQSGD_SUM, nullptr, nullptr, &requests[k]));
+  }
+  const auto call = [&] {  // behind the first group's request
+    check(gqsgd_allreduce(first, quantizer, values.data(), results[2].data(), 3, GQSGD_FLOAT32,
+                          GQSGD_SUM, nullptr, nullptr));
+  };
+  if (rank == 0) call();
+  check(gqsgd_request_wait(requests[rank == 0 ? 0 : 1]));
+  check(gqsgd_request_wait(requests[rank == 0 ? 1 : 0]));
+  if (rank != 0) call();
+  check(gqsgd_quantizer_destroy(quantizer));
+  for (const Values& result : results) {
+    if (failure.empty() && result[0] != 2) failure = "another sum";
+  }
+  return failure;
+}
+
+TEST(CustomTransport, RequestsOfTwoGroups_WaitedForInAnyOrder) {
+  const auto first = custom_comms(socket_tables(2), "timeout_ms=20000");
+  const auto second = custom_comms(socket_tables(2), "timeout_ms=20000");
+  const auto body = [&](int rank, gqsgd_comm comm) {
+    return in_own_order(rank, comm, second[static_cast<size_t>(rank)]);
+  };
+  EXPECT_EQ(run_threads(first, body), "");
+  for (gqsgd_comm comm : second) gqsgd_comm_destroy(comm);
+}
+
 TEST(CustomTransport, Nodes_BitsOfVirtualRanks) {
   const std::vector<std::vector<int32_t>> places = {
       {0, 1, 1, 1}, {0, 1, 2, 0, 1, 2}, {0, 0}, {4, 4, 9, 9, 4, 9, 9, 9}, {-1, 7, -1}};
