@@ -101,7 +101,7 @@ end
 "The stream of a call whose arguments are refused, as far as they have one."
 function stream_of_refusal(x)
     try
-        array = eltype(x) <: AbstractArray ? first(x) : x
+        array = x isa AbstractArray{<:Number} ? x : first(x)
         return memory(array) === :device ? device_stream(array) : C_NULL
     catch
         return C_NULL

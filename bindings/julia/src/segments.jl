@@ -1,16 +1,18 @@
 # Collectives on several arrays, or on slices of ranks.
 
+"Arrays of one call. `[a, b]` makes copies of one type where `a` and `b` have two; `(a, b)` none."
+const Arrays = Union{AbstractVector, Tuple}
+
 """
     allreduce_many!([outs,] xs, comm, q; options...)
 
-[`allreduce!`](@ref) of a vector of arrays of one element type as one operation, without a flat
-copy; each array has norms of its own. The same lengths on every rank; an array may be its own
+[`allreduce!`](@ref) of a vector or tuple of arrays of one element type as one operation, without a
+flat copy; each array has norms of its own. The same lengths on every rank; an array may be its own
 result. `schedule` may not be `:sparse`. Returns `outs` or `xs`.
 """
-allreduce_many!(outs::AbstractVector{<:AbstractArray}, xs::AbstractVector{<:AbstractArray},
-                comm::Comm, q::Quantizer; options...) =
+allreduce_many!(outs::Arrays, xs::Arrays, comm::Comm, q::Quantizer; options...) =
     run(comm, reduction_of_many(outs, xs, comm, q; options...))
-allreduce_many!(xs::AbstractVector{<:AbstractArray}, comm::Comm, q::Quantizer; options...) =
+allreduce_many!(xs::Arrays, comm::Comm, q::Quantizer; options...) =
     allreduce_many!(xs, xs, comm, q; options...)
 
 """
@@ -18,10 +20,9 @@ allreduce_many!(xs::AbstractVector{<:AbstractArray}, comm::Comm, q::Quantizer; o
 
 Starts [`allreduce_many!`](@ref).
 """
-allreduce_many_start!(outs::AbstractVector{<:AbstractArray}, xs::AbstractVector{<:AbstractArray},
-                      comm::Comm, q::Quantizer; options...) =
+allreduce_many_start!(outs::Arrays, xs::Arrays, comm::Comm, q::Quantizer; options...) =
     start(comm, reduction_of_many(outs, xs, comm, q; options...))
-allreduce_many_start!(xs::AbstractVector{<:AbstractArray}, comm::Comm, q::Quantizer; options...) =
+allreduce_many_start!(xs::Arrays, comm::Comm, q::Quantizer; options...) =
     allreduce_many_start!(xs, xs, comm, q; options...)
 
 """
@@ -78,6 +79,10 @@ function reduction_of_many(outs, xs, comm, q; op = :mean, schedule = :auto, step
                            index = 0)
     prepared(comm, step, xs) do
         number, config = number_of("op", op, ABI.OPS), config_of(schedule, step, index)
+        for (name, list) in (("xs", xs), ("outs", outs)), each in list
+            each isa AbstractArray ||
+                refuse("$name has a $(typeof(each)), and no array; of one array use allreduce!")
+        end
         length(outs) == length(xs) || refuse("outs has $(length(outs)) arrays for $(length(xs))")
         types = unique(map(eltype, xs))
         length(types) <= 1 || refuse("xs hold $(join(types, " and ")); make one call for each type")

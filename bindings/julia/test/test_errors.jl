@@ -19,6 +19,8 @@ end
              c -> allreduce!(ones(Float32, 10), c, q; op = "mean"),
              c -> allreduce!(ones(Float32, 10), c, q; index = 3),
              c -> allreduce_many!(AbstractVector[ones(Float32, 5), ones(5)], c, q),
+             c -> allreduce_many!((ones(Float32, 5), ones(5)), c, q),
+             c -> allreduce_many!(ones(Float32, 10), c, q),
              c -> reduce_scatter(ones(Float32, 10), c, q; counts = [5, 6]),
              c -> allgather(ones(Float32, 10), c, q; counts = [10])]
     for call in wrong

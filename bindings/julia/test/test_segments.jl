@@ -8,6 +8,18 @@
     @test results[1] == results[2] == [fill(0.5f0, 3), Float32[], fill(2f0, 2, 2)]
 end
 
+@testset "a list of arrays may be a tuple, of any element type, or empty" begin
+    for list in ((a, b) -> (a, b), (a, b) -> Any[a, b])
+        results = run_local(2) do comm
+            a, b = fill(Float32(comm.rank), 3), fill(Float32(4comm.rank), 2)
+            allreduce_many!(list(a, b), comm, Quantizer("none"))
+            (a, b)
+        end
+        @test results == fill((fill(0.5f0, 3), fill(2f0, 2)), 2)
+    end
+    @test run_local(comm -> allreduce_many!([], comm, Quantizer("none")), 2) == [[], []]
+end
+
 @testset "arrays of one call share a budget of bits" begin
     q = Quantizer("adaptive-4", seed = 3)
     inputs(rank) = [100 .* gradient(rank, 8192), gradient(rank + 2, 8192), gradient(rank + 4, 8192),
