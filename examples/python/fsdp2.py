@@ -4,6 +4,8 @@
     torchrun --standalone --nproc-per-node 2 examples/python/fsdp2.py
 """
 
+import gc
+
 import gqsgd.torch
 import torch
 import torch.distributed as dist
@@ -12,8 +14,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 
-def main():
-    dist.init_process_group("gloo")
+def train():
     rank, size = dist.get_rank(), dist.get_world_size()
     images, labels = load_digits(return_X_y=True)
     images = torch.tensor(images[rank::size] / 16, dtype=torch.float32)  # this rank's share
@@ -39,6 +40,12 @@ def main():
         dist.all_reduce(right)
         if rank == 0:
             print(f"epoch {epoch}: accuracy {right.item() / size:.4f}")
+
+
+def main():
+    dist.init_process_group("gloo")
+    train()
+    gc.collect()  # what still has the group: threads of Gloo abort if Python ends under them
     dist.destroy_process_group()
 
 

@@ -6,6 +6,7 @@ gradients travel between the machines in 8 bits. On both, with the same --node-r
         --master-port 29500 examples/python/hsdp.py
 """
 
+import gc
 import os
 
 import gqsgd.torch
@@ -16,8 +17,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 
-def main():
-    dist.init_process_group("gloo")
+def train():
     rank, size = dist.get_rank(), dist.get_world_size()
     ranks_per_machine = int(os.environ["LOCAL_WORLD_SIZE"])
     images, labels = load_digits(return_X_y=True)
@@ -48,6 +48,12 @@ def main():
     if rank == 0:
         print(state.summary())
     state.close()
+
+
+def main():
+    dist.init_process_group("gloo")
+    train()
+    gc.collect()  # what still has the group: threads of Gloo abort if Python ends under them
     dist.destroy_process_group()
 
 
