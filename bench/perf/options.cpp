@@ -188,6 +188,11 @@ Parsed parse_options(int argc, char** argv, Options* options) {
     std::fprintf(stderr, "gqsgd-perf: \"%s\" is not an option; see --help\n", argv[optind]);
     return Parsed::refused;
   }
+  if (options->least_bytes > options->most_bytes) {
+    std::fprintf(stderr, "gqsgd-perf: --minbytes %zu is more than --maxbytes %zu\n",
+                 options->least_bytes, options->most_bytes);
+    return Parsed::refused;
+  }
   complete(options);
   return Parsed::run;
 }

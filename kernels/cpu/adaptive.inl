@@ -171,8 +171,8 @@ __attribute__((noinline)) void norm_granules(const NormArgs& args) {
 }
 
 /** Prefetches the last line of the granule behind the one at `values`, whose page is new where
- *  granules begin within pages. To the first cache: prefetches to the second one leave the address
- *  of a page out of the TLB, and lines of it come late (docs/results/stage-changes.md). */
+ *  granules begin within pages. To the first cache: prefetches to the second one seem to leave
+ *  the page's address out of the TLB, and lines come late (docs/results/stage-changes.md). */
 GQ_INLINE void prefetch_last_page(const void* values, int32_t dtype, const GroupPlace& group) {
   __builtin_prefetch(values_from(values, dtype, group.stride_values + kGranuleValues - 1), 0,
                      kFirstCache);

@@ -163,6 +163,11 @@ void print_reason(const Candidate& take, const std::vector<Candidate>& candidate
         take.name.data(), take.step_ms, plain.step_ms / take.step_ms, percent);
   }
   if (take.name == kFp16Hook) std::printf("it is PyTorch's fp16_compress_hook: no library\n");
+  if (take.name.starts_with("rice")) {
+    std::printf(
+        "Rice codes leave little of layers whose gradients are 100 times smaller than others' of "
+        "their bucket: watch the loss then, or take blocks-8\n");
+  }
   const Candidate& last = fastest(candidates);
   if (last.is_last_resort && last.step_ms * kWorthWhile < take.step_ms) {
     std::printf("%s would make it %.4g ms; watch the loss\n", last.name.data(), last.step_ms);

@@ -97,7 +97,7 @@ bool read_number(const char* text, uint64_t least, uint64_t most, uint64_t* numb
   char* end = nullptr;
   uint64_t read = std::strtoull(text, &end, 10);
   const std::string suffix = end;
-  const uint64_t factor = suffix == "K"   ? 1000
+  const uint64_t factor = suffix == "K" || suffix == "k" ? 1000
                           : suffix == "M" ? 1000000
                           : suffix == "G" ? 1000000000
                                           : 1;
@@ -189,13 +189,14 @@ bool set_option(int option, const char* value, PlanOptions* options) {
 
 Parsed parse_options(int argc, char** argv, PlanOptions* options) {
   *options = PlanOptions();
-  for (int option; (option = getopt_long(argc, argv, "h", kLongOptions, nullptr)) != -1;) {
+  int index = 0;
+  for (int option; (option = getopt_long(argc, argv, "h", kLongOptions, &index)) != -1;) {
     if (option == 'h') return std::fputs(kHelp, stdout), Parsed::stop;
     if (option == '?') return Parsed::refused;
     if (set_option(option, optarg, options)) continue;
     const char* expected = option == kRate ? kRates : "see --help";
-    std::fprintf(stderr, "gqsgd-plan: \"%s\" is not a value for this option; %s\n", optarg,
-                 expected);
+    std::fprintf(stderr, "gqsgd-plan: \"%s\" is not a value of --%s; %s\n", optarg,
+                 kLongOptions[index].name, expected);
     return Parsed::refused;
   }
   if (optind < argc) {

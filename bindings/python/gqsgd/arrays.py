@@ -92,9 +92,11 @@ def require_plain(view: NDArray[Any], role: str) -> None:
             f"{role}.astype({view.dtype.name!r})"
         )
     if not view.flags.c_contiguous:
+        copies = f"np.ascontiguousarray({role}) or a tensor's contiguous() copies it"
+        takes = "np.empty(shape, dtype) takes the result, to be copied from there"
         raise InvalidArgument(
             f"{role} is not contiguous in C order: shape {view.shape}, strides {view.strides} "
-            f"bytes; hint: np.ascontiguousarray({role}) or a tensor's contiguous() copies it"
+            f"bytes; hint: {takes if role.startswith('out') else copies}"
         )
 
 

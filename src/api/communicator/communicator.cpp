@@ -177,10 +177,13 @@ std::shared_ptr<Communicator> remove_communicator(gqsgd_comm comm) {
 namespace {
 
 Status check_found(gqsgd_comm comm, const Communicator* found) {
+  if (comm == nullptr) {
+    return fail(GQSGD_BAD_HANDLE, "communicator is NULL: it was not made, or has been closed");
+  }
   if (found == nullptr) {
     return fail(GQSGD_BAD_HANDLE,
-                "communicator %p is not a live communicator of this process: it is NULL, "
-                "destroyed, or of another type",
+                "communicator %p is not a live communicator of this process: it is destroyed, or "
+                "of another type",
                 static_cast<void*>(comm));
   }
   if (found->fork_generation == fork_generation()) return Status();

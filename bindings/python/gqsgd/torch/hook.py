@@ -65,7 +65,7 @@ class HookState:
         codes, instead of the quantizer's own; without a quantizer "adaptive-4", "rice-4" for less
         error on slow links. It follows from averages of earlier steps, which all ranks have; before
         the second step calls are equal, to a half. Parameters that go in another format (biases, as
-        float32) are outside of it; norms and scales, 16 bits for each 128 values, come on top.
+        float32) are outside of it; norms and scales, 24 bits for each 128 values, come on top.
         `print(state.report())` shows what it became.
     process_group: None is that of the DistributedDataParallel model that has the state, or, where
         there is none, the default group.
