@@ -12,8 +12,15 @@ from .training import MEASURED_STEPS, Run
 
 def plan(arguments):
     """The list of trainings. A seed's methods follow each other, so that they share its noise."""
+    import gqsgd
+
     from .data import prepare
 
+    try:
+        for method in arguments.presets:
+            gqsgd.Quantizer(method)
+    except gqsgd.GqsgdError as refusal:
+        raise SystemExit(str(refusal)) from None
     tasks = prepare(arguments.out / "data")
     if arguments.data:
         unknown = set(arguments.data) - {task.name for task in tasks}
