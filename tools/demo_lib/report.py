@@ -88,6 +88,12 @@ def draw(rows, path):
     matplotlib.use("Agg")  # no display is needed
     from matplotlib import pyplot, ticker
 
+    class Decimals(ticker.LogFormatter):
+        """0.1, not 10^-1 or 1e-01, at the same ticks."""
+
+        def __call__(self, value, place=None):
+            return f"{value:g}" if super().__call__(value, place) else ""
+
     titles = list(dict.fromkeys(row.title for row in rows))
     figure, panels = pyplot.subplots(1, len(titles), figsize=(6.5 * len(titles), 4.5),
                                      squeeze=False, layout="constrained")
@@ -99,8 +105,8 @@ def draw(rows, path):
                        linestyle=STYLES[i % len(STYLES)], linewidth=1.8)
         panel.set(title=title, xlabel="training step", yscale="log",
                   ylabel="training loss (cross-entropy)")
-        panel.yaxis.set_major_formatter(ticker.LogFormatter())  # 0.1, not 10^-1
-        panel.yaxis.set_minor_formatter(ticker.LogFormatter())
+        panel.yaxis.set_major_formatter(Decimals())
+        panel.yaxis.set_minor_formatter(Decimals())
         panel.grid(True, which="both", alpha=0.3)
         panel.legend(title="quantizer")
     figure.savefig(path, dpi=120)
