@@ -5,7 +5,8 @@ from pathlib import Path
 
 DESCRIPTION = "Trains a small network with several processes on real data, once per preset."
 OPTIMIZERS = ("sgd", "adam")
-PRESETS = ["none", "bf16", "blocks-8", "rotated-8", "adaptive-4", "rice-4", "paper-gl8", "paper-gl4"]
+PRESETS = ["none", "bf16", "blocks-8", "rotated-8", "adaptive-4", "rice-4", "paper-gl8",
+           "paper-gl4"]
 
 
 def parse_arguments():
