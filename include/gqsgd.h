@@ -289,7 +289,7 @@ gqsgd_status gqsgd_allgather_start(gqsgd_comm comm, gqsgd_quantizer quantizer, c
  *  not tested (INVALID_ARGUMENT, BAD_HANDLE, FORKED, BUSY); it stays. */
 gqsgd_status gqsgd_request_test(gqsgd_request request, int32_t *done);
 
-/** Waits for the end, frees the request unless BUSY; due after gqsgd_comm_destroy too. */
+/** Waits for the end, returns its status, frees the request unless BUSY; due after destroy too. */
 gqsgd_status gqsgd_request_wait(gqsgd_request request);
 
 #pragma GCC visibility pop

@@ -44,11 +44,11 @@ extern "C" {
 gqsgd_status gqsgd_network_id_create(const char *options, gqsgd_unique_id *unique_id);
 
 /** Joins a group of `size` processes on any machines as rank `rank`; returns when all are there and
- *  connected. TIMEOUT names the ranks that are missing. A failure of one rank, an option that it
- *  is refused among them, is REMOTE_ERROR on the others that come within half a second of it, but
- *  for those of a process that does not know the secret (INVALID_ARGUMENT), claims a rank that is
- *  taken (DUPLICATE_RANK) or cannot reach rank 0. An option that is found not to fit the group
- *  when it is there, nodes=, is REMOTE_ERROR in the others' first call. */
+ *  connected. TIMEOUT names the ranks that are missing. What keeps one rank from joining, an
+ *  option that it is refused for example, is REMOTE_ERROR on those that are there or come within
+ *  half a second. No rank learns of a process that does not know the secret (INVALID_ARGUMENT),
+ *  claims a rank that is taken (DUPLICATE_RANK) or cannot reach rank 0. Option nodes of another
+ *  length than the group is REMOTE_ERROR in the others' first call. */
 gqsgd_status gqsgd_comm_create_network(const gqsgd_unique_id *unique_id, int32_t rank, int32_t size,
                                        const char *options, gqsgd_comm *comm);
 

@@ -170,12 +170,19 @@ __attribute__((noinline)) void norm_granules(const NormArgs& args) {
   });
 }
 
-/** Prefetches the last line of the granule behind the one at `values`, whose page is new where
+/** Prefetches the last line of the granule that begins at `values`, whose page is new where
  *  granules begin within pages. To the first cache: prefetches to the second one seem to leave
  *  the page's address out of the TLB, and lines come late (docs/results/stage-changes.md). */
-GQ_INLINE void prefetch_last_page(const void* values, int32_t dtype, const GroupPlace& group) {
-  __builtin_prefetch(values_from(values, dtype, group.stride_values + kGranuleValues - 1), 0,
-                     kFirstCache);
+GQ_INLINE void prefetch_last_page(uintptr_t values, uint32_t value_bytes) {
+  const uintptr_t last = values + (kGranuleValues - 1) * value_bytes;
+  __builtin_prefetch(reinterpret_cast<const void*>(last), 0, kFirstCache);
+}
+
+/** That of the granule behind the one at `values`. */
+GQ_INLINE void prefetch_next_granule(const void* values, int32_t dtype, const GroupPlace& group) {
+  const uint32_t value_bytes = dtype_size_bytes(dtype);
+  const uintptr_t next = reinterpret_cast<uintptr_t>(values) + group.stride_values * value_bytes;
+  prefetch_last_page(next, value_bytes);
 }
 
 /** The values of a tile of the next granule, which prefetchers do not know. */
@@ -199,7 +206,7 @@ void quantize_set(const QuantizeArgs& args, const GranuleSet& set, const SetBloc
   for_each_granule(set.range, [&](Granule granule) {
     granule.offset += set.offset;
     const void* values = values_from(args.values, args.dtype, granule.offset);
-    prefetch_last_page(values, args.dtype, args.range.group);
+    prefetch_next_granule(values, args.dtype, args.range.group);
     for_each_tile_of(granule, [&](const Tile& tile) {
       ValueTile local;
       const float* value = load_values(values, args.dtype, tile, local);
@@ -450,7 +457,7 @@ void decode_subtractive(const uint32_t* words, const Tile& tile, const SetBlocks
 void dequantize_granule(const DequantizeArgs& args, const GranuleSet& set, const Granule& granule,
                         const SetBlocks& blocks, const StepSet& steps) {
   const bool subtractive = args.coding.rounding_down == RoundingDown::subtractive;
-  prefetch_last_page(args.values, args.dtype, args.range.group);
+  prefetch_next_granule(args.values, args.dtype, args.range.group);
   for_each_tile_of(granule, [&](const Tile& tile) {
     const Tile of_set = set.tile_of(granule, tile);
     const bool at_once = is_at_once(args, tile);

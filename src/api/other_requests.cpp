@@ -12,13 +12,10 @@ using Started = std::vector<std::weak_ptr<Communicator>>;
 
 thread_local Started started;
 
-/** False once there is nothing to come back for. */
-bool progress(const std::weak_ptr<Communicator>& noted, const Endpoint* waiting) {
-  std::shared_ptr<Communicator> communicator = noted.lock();
-  if (communicator == nullptr) return false;
-  if (&communicator->endpoint == waiting) return true;
+/** Whether requests are left, which another thread may be in. */
+bool makes_progress(std::shared_ptr<Communicator> communicator) {
   ExclusiveAccess access;
-  if (!access.enter(std::move(communicator)).ok()) return true;  // another thread is in it
+  if (!access.enter(std::move(communicator)).ok()) return true;
   access->requests.look();
   return !access->requests.is_empty();
 }
@@ -33,12 +30,16 @@ void note_request(const std::shared_ptr<Communicator>& communicator) {
 }
 
 bool progress_other_requests(const Endpoint* waiting) {
-  const auto has_ended = [&](const auto& noted) { return !progress(noted, waiting); };
-  started.erase(std::remove_if(started.begin(), started.end(), has_ended), started.end());
-  return std::any_of(started.begin(), started.end(), [&](const auto& noted) {
-    const std::shared_ptr<Communicator> communicator = noted.lock();
-    return communicator != nullptr && &communicator->endpoint != waiting;
+  bool has_others = false;
+  std::erase_if(started, [&](const auto& noted) {
+    std::shared_ptr<Communicator> communicator = noted.lock();
+    if (communicator == nullptr) return true;
+    if (&communicator->endpoint == waiting) return false;
+    const bool has_more = makes_progress(std::move(communicator));
+    has_others = has_others || has_more;
+    return !has_more;
   });
+  return has_others;
 }
 
 }  // namespace gq

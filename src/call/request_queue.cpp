@@ -7,15 +7,10 @@
 
 namespace gq {
 
-/** A group without host memory has no requests in this queue. */
-bool RequestQueue::on_callers_threads() const {
-  return endpoint_->host != nullptr && endpoint_->host->callers_thread_only();
-}
-
 Status RequestQueue::start(std::shared_ptr<Request> request) {
   const std::lock_guard<std::mutex> lock(mutex_);
   GQ_TRY(check_open());
-  if (!on_callers_threads() && !thread_.is_there()) {
+  if (!endpoint_->on_callers_threads() && !thread_.is_there()) {
     GQ_TRY(thread_.begin(work_on, this, endpoint_->rank(), "for requests"));
   }
   Request* added = request.get();
@@ -26,12 +21,12 @@ Status RequestQueue::start(std::shared_ptr<Request> request) {
 }
 
 bool RequestQueue::test(const Request& request) {
-  if (on_callers_threads()) progress(&request, false);
+  if (endpoint_->on_callers_threads()) progress(&request, false);
   return request.has_ended();
 }
 
 void RequestQueue::wait(const Request& request) {
-  if (on_callers_threads()) return progress(&request, true);
+  if (endpoint_->on_callers_threads()) return progress(&request, true);
   std::unique_lock<std::mutex> lock(mutex_);
   ended_.wait(lock, [&] { return request.has_ended(); });
 }
@@ -42,7 +37,7 @@ bool RequestQueue::is_empty() {
 }
 
 void RequestQueue::drain() {
-  if (on_callers_threads()) return progress(nullptr, true);
+  if (endpoint_->on_callers_threads()) return progress(nullptr, true);
   std::unique_lock<std::mutex> lock(mutex_);
   ended_.wait(lock, [&] { return first_ == nullptr; });
 }

@@ -44,7 +44,6 @@ class RequestQueue {
   void close();
 
  private:
-  bool on_callers_threads() const;
   /** Under the mutex: ABORTED once the queue has closed. */
   Status check_open() const;
   static void* work_on(void* queue);

@@ -210,6 +210,8 @@ struct Endpoint {
   uint32_t rank() const { return transport->rank(); }
   uint32_t size() const { return transport->size(); }
   bool has_streams_only() const { return host == nullptr; }
+  /** Whether callers' threads make all progress, and no thread of the library. */
+  bool on_callers_threads() const { return host != nullptr && host->callers_thread_only(); }
   bool reads_in_place() const { return host != nullptr && host->reads_in_place(); }
 };
 

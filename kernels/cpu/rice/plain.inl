@@ -24,10 +24,7 @@ GQ_INLINE void prefetch_ahead(const ValuesAhead& ahead, uint32_t e, uint32_t cou
   const uintptr_t at = reinterpret_cast<uintptr_t>(ahead.first) +
                        e / kGranuleValues * ahead.stride_bytes +
                        e % kGranuleValues * ahead.value_bytes;
-  if (e % kGranuleValues == 0) {  // as prefetch_last_page() does
-    const uintptr_t last = at + (kGranuleValues - 1) * ahead.value_bytes;
-    __builtin_prefetch(reinterpret_cast<const void*>(last), 0, 3);
-  }
+  if (e % kGranuleValues == 0) prefetch_last_page(at, ahead.value_bytes);
   for (uintptr_t b = 0; b < count * ahead.value_bytes; b += kLineBytes) {
     __builtin_prefetch(reinterpret_cast<const void*>(at + b), 0, 2);
   }

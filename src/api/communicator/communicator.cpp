@@ -103,9 +103,8 @@ Status open_endpoint(Transport* transport, const CommOptions& options,
   Status opened = workers->start(options.threads, transport->rank(), transport->size());
   if (opened.ok()) opened = fill_endpoint(transport, options, workers, &communicator->endpoint);
   if (opened.ok() && communicator->has_streams_only()) opened = open_stream_calls(communicator);
-  const bool on_callers_threads =
-      communicator->endpoint.host != nullptr && communicator->endpoint.host->callers_thread_only();
-  if (on_callers_threads) communicator->endpoint.while_waiting = progress_other_requests;
+  Endpoint& endpoint = communicator->endpoint;
+  if (endpoint.on_callers_threads()) endpoint.while_waiting = progress_other_requests;
   if (!opened.ok()) transport->abort_group(opened.code(), transport->rank());
   return opened;
 }

@@ -300,7 +300,8 @@ Status create_launched(const LaunchedGroup& group, const NetworkOptions& options
     token.rank = group.rank;
     token.size = group.size;
     token.deadline = Deadline(deadline_after_ms(timeout_ms));
-    const std::string meaning = group.root_meaning + "=" + group.root;
+    const std::string named = group.root_meaning + "=" + group.root;
+    const std::string meaning = std::string(" (") + Shown(named.c_str()).text() + ")";
     token.root_meaning = meaning.c_str();
     const Status chosen = own.ok() ? choose_own(options, &token.own) : own;
     if (group.rank > 0) {

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "src/support/shown.h"
 #include "src/transport/deadline.h"
 #include "src/transport/network/bootstrap/handshake.h"
 
@@ -20,7 +19,7 @@ struct NetworkToken {
   Deadline deadline;
   std::vector<NetworkAddress> root;     ///< of rank 0, the same machine's: each is tried
   bool root_listens = false;            ///< rank 0 has listened before this process knew of it
-  const char* root_meaning = "";        ///< what has named rank 0: "MASTER_ADDR=a"
+  const char* root_meaning = "";        ///< what has named rank 0: " (MASTER_ADDR=a)"
   std::unique_ptr<TcpSocket> listener;  ///< rank 0's; other ranks make theirs
   NetworkAddress own;  ///< to listen at; family 0: the one by which rank 0 is reached
 };
@@ -51,16 +50,6 @@ class NetworkBootstrap {
   virtual bool has_failed() = 0;
   /** OK when every rank has reported that it is ready; then *links has the connections. */
   virtual Status conclude(Status own, NetworkLinks* links) = 0;
-};
-
-/** " (MASTER_ADDR=a)", or nothing where an id has rank 0's address. */
-class RootMeaning {
- public:
-  explicit RootMeaning(const NetworkToken& token);
-  const char* text() const { return text_; }
-
- private:
-  char text_[Shown::kTextBytes + 4] = "";
 };
 
 /** The token stays where it is as long as the bootstrap lives. */

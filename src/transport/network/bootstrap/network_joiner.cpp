@@ -12,7 +12,6 @@
 
 #include "src/support/clock.h"
 #include "src/support/log.h"
-#include "src/support/shown.h"
 #include "src/transport/network/bootstrap/network_root.h"
 #include "src/transport/system_failure.h"
 
@@ -46,11 +45,6 @@ Status wait_for(const TcpSocket& socket, short events, const Deadline& deadline,
 }
 
 }  // namespace
-
-RootMeaning::RootMeaning(const NetworkToken& token) {
-  if (token.root_meaning[0] == '\0') return;
-  snprintf(text_, sizeof text_, " (%s)", Shown(token.root_meaning).text());
-}
 
 Status NetworkJoiner::root_is_gone() const {
   return fail(GQSGD_PEER_LOST,
@@ -181,18 +175,17 @@ Status NetworkJoiner::try_root(const NetworkAddress& address, uint64_t leave_us,
 
 Status NetworkJoiner::not_reached(const NetworkAddress& address, int error) const {
   const AddressText text(address);
-  const RootMeaning meaning(*token_);
   if (error == 0) {
     return fail(GQSGD_TIMEOUT,
                 "rank %u: the process at %s%s took the connection and did not answer in the time "
                 "allowed: rank 0 is stopped or flooded, or another program listens there",
-                token_->rank, text.text(), meaning.text());
+                token_->rank, text.text(), token_->root_meaning);
   }
   const bool is_elsewhere = address.is_loopback() && token_->root_meaning[0] != '\0';
   return fail(GQSGD_TIMEOUT,
               "missing ranks: 0; rank %u cannot connect to rank 0 at %s%s: %s; is rank 0 started "
               "there, is its group still forming, a firewall?%s",
-              token_->rank, text.text(), meaning.text(), strerrordesc_np(error),
+              token_->rank, text.text(), token_->root_meaning, strerrordesc_np(error),
               is_elsewhere ? " That address is this machine's loopback device: if rank 0 is "
                              "elsewhere, set MASTER_ADDR or GQSGD_ADDRESS to an address of it, or "
                              "GQSGD_INTERFACE there"

@@ -249,14 +249,13 @@ void NetworkRoot::fail_for_missing_ranks(uint32_t impatient) {
         "sets the time",
         impatient, token_->size);
   }
-  const RootMeaning meaning(*token_);
   const AddressText listens_at(
       token_->listener ? local_address(token_->listener->number()) : NetworkAddress());
   fail_group(GQSGD_TIMEOUT,
              "missing ranks: %s; %u of %u did not come in the time allowed to rank 0 at %s%s; are "
              "they started, with the same id or address, and is the port open to them?%s",
-             missing.text(), missing.count(), token_->size, listens_at.text(), meaning.text(),
-             pending_.refused().sentence());
+             missing.text(), missing.count(), token_->size, listens_at.text(),
+             token_->root_meaning, pending_.refused().sentence());
 }
 
 /** Until everything is sent, or the time for that is over. */
