@@ -165,7 +165,7 @@ gqsgd_status gqsgd_quantizer_destroy(gqsgd_quantizer quantizer);
 /* Options are one string, "name=value,..", "" or NULL for the defaults. Equal on all ranks but for
  * timeout_ms, threads and nontemporal_bytes:
  *    timeout_ms         300000  a call without progress fails after it; -1: never, 0: the default
- *    stream_id          0       enters the random key: groups of one program draw differently
+ *    stream_id          0       enters the random key: groups that reduce results of others differ
  *    chunk_value_count  65536   values per message; fewer between machines. No bit depends on it
  *    threads            1       that compute for a rank, at most 256. No bit depends on it
  *    nontemporal_bytes  0       packed codes of so many bytes get non-temporal stores; 0 for never
@@ -197,8 +197,8 @@ gqsgd_status gqsgd_comm_timeout(gqsgd_comm comm, int64_t *timeout_ms);
 gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step);
 gqsgd_status gqsgd_comm_counter(gqsgd_comm comm, uint64_t *step);
 
-/** Allocates what allreduces up to this size need; not a collective. Tensor lists, slices, SPARSE
- *  on a device and AUTO with costs may allocate more in their first call. */
+/** Allocates what allreduces of this size need; not a collective. Smaller ones, tensor lists,
+ *  slices, SPARSE on a device and AUTO with costs may allocate more in their first call. */
 gqsgd_status gqsgd_comm_reserve(gqsgd_comm comm, gqsgd_quantizer quantizer, size_t count,
                                 gqsgd_dtype dtype);
 
@@ -212,11 +212,11 @@ gqsgd_status gqsgd_comm_status(gqsgd_comm comm);
 
 /** Breaks this rank's communicator without waiting: a call under way returns ABORTED, or OK if its
  *  result is complete; so do calls of peers that are threads or processes. Async-signal-safe. Over
- *  NCCL and custom transports the next call, wait or gqsgd_comm_status acts on it. */
+ *  custom transports the next call, wait or gqsgd_comm_status acts on it, over NCCL a thread. */
 gqsgd_status gqsgd_comm_abort(gqsgd_comm comm);
 
-/** Frees this rank's communicator; waits for no rank, at most timeout_ms for streams. A call under
- *  way on another thread and requests in flight end with ABORTED before it returns. NULL is OK. */
+/** Frees this rank's communicator; waits for no rank, at most timeout_ms for streams. Requests in
+ *  flight end with ABORTED before it returns, a call on another thread soon after. NULL is OK. */
 gqsgd_status gqsgd_comm_destroy(gqsgd_comm comm);
 
 /* ---- Collectives ----------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ gqsgd_status gqsgd_depth_factor(gqsgd_quantizer quantizer, int32_t rank_count,
 
 /** Nanoseconds that an allreduce of `count` values over `rank_count` ranks is expected to
  *  take, from constants of the machine and its network; host arithmetic on the moves of one rank,
- *  so that 100,000 ranks are no harder than two. docs/COST.md has the model.
+ *  for 100,000 ranks mostly in 0.1 s. docs/COST.md has the model.
  *  constants  the string that gqsgd-calibrate writes, "name = value" lines; names left out, and all
  *             with NULL, have built-in values: ranks with processors of their own at 10 Gbit/s
  *  schedule   AUTO is what it would choose with these constants; with NULL it is direct

@@ -32,9 +32,11 @@ extern "C" {
  *  every rank of mpi_comm calls it; waits until they do, TIMEOUT if one does not within timeout_ms.
  *  options as for the other communicators (gqsgd.h, Communicators); if one rank's are refused, all
  *  ranks fail (REMOTE_ERROR). Ranks that share memory (MPI_COMM_TYPE_SHARED) are on one node,
- *  unless the option `nodes` says otherwise. UNSUPPORTED if MPI is not initialised, is finalised,
- *  or allows calls on another thread only. Errors of MPI are returned (BACKEND), whatever handler
- *  mpi_comm has. Destroy it before MPI_Finalize; afterwards that still frees what is left of it. */
+ *  unless the option `nodes` says otherwise. Communicators of other ranks draw other random
+ *  numbers, unless `stream_id` is given: see gqsgd_mpi_stream_of. UNSUPPORTED if MPI is not
+ *  initialised, is finalised, or allows calls on another thread only. Errors of MPI are returned
+ *  (BACKEND), whatever handler mpi_comm has. Destroy it before MPI_Finalize; afterwards that still
+ *  frees what is left of it. */
 GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi(MPI_Comm mpi_comm, const char *options,
                                                  gqsgd_comm *comm);
 
@@ -168,25 +170,69 @@ static inline gqsgd_status gqsgd_mpi_number_nodes(MPI_Comm comm, int32_t *node_i
   return code == MPI_SUCCESS ? GQSGD_OK : gqsgd_mpi_fail("MPI_Allgather", code);
 }
 
+/** A number by which groups of other ranks draw other random numbers: 0 for all ranks of the
+ *  program in order, else a digest of the ranks (FNV-1a with a rank for a byte). What the rows of a
+ *  grid have reduced its columns may reduce: with the same random numbers the second rounding would
+ *  follow from the first one, and the mean of both would be biased. world_ranks: memory for `size`
+ *  ranks. */
+static inline gqsgd_status gqsgd_mpi_stream_of(MPI_Comm comm, int32_t size, int32_t *world_ranks,
+                                               uint32_t *stream_id) {
+  int32_t k, world_rank;
+  int rank = 0, relation = MPI_UNEQUAL, code;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  world_rank = rank;
+  code = MPI_Allgather(&world_rank, 1, MPI_INT32_T, world_ranks, 1, MPI_INT32_T, comm);
+  if (code == MPI_SUCCESS) code = MPI_Comm_compare(comm, MPI_COMM_WORLD, &relation);
+  if (code != MPI_SUCCESS) return gqsgd_mpi_fail("MPI_Allgather", code);
+  *stream_id = 2166136261u;
+  for (k = 0; k < size; ++k) *stream_id = (*stream_id ^ (uint32_t)world_ranks[k]) * 16777619u;
+  if (relation == MPI_IDENT || relation == MPI_CONGRUENT) *stream_id = 0;
+  return GQSGD_OK;
+}
+
+/** Makes the communicator with its own stream of random numbers, once all ranks may call MPI.
+ *  numbers: memory for table.size of them. */
+static inline gqsgd_status gqsgd_mpi_connect(MPI_Comm comm, const char *options,
+                                             gqsgd_transport *table, int32_t *numbers,
+                                             gqsgd_comm *made) {
+  uint32_t stream_id = 0;
+  char *all = NULL;
+  size_t size_bytes;
+  gqsgd_status status = gqsgd_mpi_stream_of(comm, table->size, numbers, &stream_id);
+  if (status == GQSGD_OK) status = gqsgd_mpi_number_nodes(comm, numbers);
+  if (status != GQSGD_OK) return status;
+  table->node_ids = numbers;
+  if (options == NULL) options = "";
+  if (strstr(options, "stream_id=") != NULL) return gqsgd_comm_create_custom(table, options, made);
+  size_bytes = strlen(options) + sizeof "stream_id=4294967295,";
+  all = (char *)malloc(size_bytes);
+  if (all == NULL) return gqsgd_fail(GQSGD_NO_MEMORY, "no memory for the options of an MPI group");
+  snprintf(all, size_bytes, "stream_id=%lu%s%s", (unsigned long)stream_id, *options ? "," : "",
+           options);
+  status = gqsgd_comm_create_custom(table, all, made);
+  free(all);
+  return status;
+}
+
 /** Makes the group, once this rank may call MPI. */
 static inline gqsgd_status gqsgd_mpi_form(MPI_Comm mpi_comm, gqsgd_mpi *self, const char *options,
                                           gqsgd_transport table, gqsgd_comm *comm) {
   const double begin_s = MPI_Wtime();
   int64_t timeout_ms = 300000;
-  int32_t *node_ids = (int32_t *)malloc((size_t)table.size * sizeof(int32_t));
+  int32_t *numbers = (int32_t *)malloc((size_t)table.size * sizeof(int32_t));
   gqsgd_status own = gqsgd_mpi_read_options(table, options, &timeout_ms);
   gqsgd_status status = gqsgd_mpi_duplicate(mpi_comm, begin_s, timeout_ms, &self->comm);
-  if (own == GQSGD_OK && node_ids == NULL) {
+  if (own == GQSGD_OK && numbers == NULL) {
     own = gqsgd_fail(GQSGD_NO_MEMORY, "no memory for the ranks of an MPI group");
   }
   if (status == GQSGD_OK) {
     status = gqsgd_mpi_agree(self->comm, own, table.size, begin_s, timeout_ms);
-    if (status == GQSGD_OK) status = gqsgd_mpi_number_nodes(self->comm, node_ids);
-    table.node_ids = node_ids;
-    if (status == GQSGD_OK) status = gqsgd_comm_create_custom(&table, options, comm);
+    if (status == GQSGD_OK) {
+      status = gqsgd_mpi_connect(self->comm, options, &table, numbers, comm);
+    }
     if (status != GQSGD_OK && status != GQSGD_TIMEOUT) MPI_Comm_free(&self->comm);
   }
-  free(node_ids);
+  free(numbers);
   return status;
 }
 

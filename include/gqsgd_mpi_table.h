@@ -260,8 +260,11 @@ static inline int32_t gqsgd_mpi_nap_us(int64_t waited_us) {
 
 static inline int32_t gqsgd_mpi_progress(void *user, int32_t timeout_us) {
   gqsgd_mpi *self = (gqsgd_mpi *)user;
-  const int64_t begin_us = gqsgd_mpi_now_us();
+  const int32_t unusable = gqsgd_mpi_usable(self);
+  int64_t begin_us;
   int32_t any = 0;
+  if (unusable != 0) return unusable;
+  begin_us = gqsgd_mpi_now_us();
   for (;;) {
     const int32_t code = gqsgd_mpi_look(self, &any);
     const int64_t now_us = gqsgd_mpi_now_us();
@@ -294,6 +297,7 @@ static inline int32_t gqsgd_mpi_withdraw(gqsgd_mpi *self) {
   if (gqsgd_mpi_look(self, &any) != 0) return 1;
   for (k = 0; k < self->part_count; ++k) {
     int done = 0;
+    if (self->parts[k] == MPI_REQUEST_NULL) continue; /* MPI has failed to start it, or ended it */
     if (self->requests[self->owners[k]].of_all) {
       left = 1;
       continue;

@@ -39,7 +39,8 @@ gqsgd_status gqsgd_nccl_unique_id_create(const char *options, gqsgd_unique_id *u
  *  returns when all are there and connected, or TIMEOUT. Beside the other options
  *    nccl=FILE          the NCCL to use
  *    nccl_blocking=off  no thread of this library stays behind where a group does not form, but
- *                       each operation takes the host longer; equal on all ranks
+ *                       each operation takes the host longer, and no call may be on
+ *                       cudaStreamPerThread; equal on all ranks
  *  A thread of the library watches over the communicator: whatever breaks the group completes its
  *  streams, also while the program calls nothing of this library.
  *  chunk_value_count is 4194304 where it is not given. */

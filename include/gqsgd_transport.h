@@ -47,8 +47,9 @@ typedef struct {
    *  0 only looks. */
   int32_t (*progress)(void *user, int32_t timeout_us);
   /** The communicator ends: cancels what is under way, without waiting for any peer, and frees what
-   *  `user` is. Called once, last. Returns 0 if no bytes of the library will be read or written
-   *  any more; otherwise the library leaves its buffers as they are for the life of the process. */
+   *  `user` is. Called once, last: by gqsgd_comm_destroy, or on the thread of a call that is under
+   *  way then, at its end. Returns 0 if no bytes of the library will be read or written any more;
+   *  otherwise the library leaves its buffers as they are for the life of the process. */
   int32_t (*close)(void *user);
 
   /** Optional: a message for a code that a function returned; NULL if there is none. */

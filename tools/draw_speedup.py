@@ -15,7 +15,8 @@ SECTIONS = {"1 Gbit/s": "#3d7d38", "200 Mbit/s": "#a9cf9f"}
 HOSTS = 4
 ROWS = {"Gloo float32": "float32, over Gloo", "Gloo float16": "float16, over Gloo",
         "blocks-8": "blocks-8", "blocks-8,bits=4,bits_down=8": "4 bits up, 8 bits down",
-        "rotated-4": "rotated-4", "paper-gl4": "paper-gl4"}
+        "rice-6": "rice-6", "rotated-4": "rotated-4", "adaptive-4": "adaptive-4",
+        "rice-4": "rice-4", "paper-gl4": "paper-gl4"}
 LABEL_WIDTH, BAR_WIDTH, BAR_HEIGHT, ROW_HEIGHT, TOP = 190, 400, 10, 32, 30
 
 

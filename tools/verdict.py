@@ -38,8 +38,14 @@ def read_results(path):
     """(id, "passed" | "failed" | "skipped", reason) of every test case in a JUnit file."""
     for suite in ElementTree.parse(path).getroot().iter("testsuite"):
         for case in suite.findall("testcase"):
-            place = case.get("classname") or suite.get("name")
+            place = _place(suite.get("name"), case.get("classname"))
             yield f"{Path(path).stem}:{place}.{case.get('name')}", *_verdict(case)
+
+
+def _place(suite, class_name):
+    """Meson puts the program before the name of a suite of GoogleTest, as PROGRAM.SUITE, and leaves
+    the class name as it was: several programs may have the same tests."""
+    return suite if not class_name or suite.endswith(f".{class_name}") else class_name
 
 
 def _verdict(case):

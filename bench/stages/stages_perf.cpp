@@ -87,7 +87,7 @@ std::vector<Measured> cases_to_run(const Options& options, Buffers& buffers,
                                    std::vector<std::string>* refused) {
   std::vector<Measured> all;
   for (const Case& work : yardsticks(buffers)) all.push_back({"-", work, {}});
-  for (const char* isa : {"scalar", "avx2", "avx512", "neon"}) {
+  for (const char* isa : {"scalar", "avx2", "avx512", "avx512vbmi", "neon"}) {
     if ((!options.isa.empty() && options.isa != isa) || !runs_here(isa)) continue;
     refused->clear();
     for (const Case& work : stage_cases(buffers, refused)) {

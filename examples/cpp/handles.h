@@ -7,7 +7,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 /** What a call failed with: its status and the library's sentence. */
 struct Failure : std::runtime_error {
@@ -20,19 +19,13 @@ inline void check(gqsgd_status status) {
 }
 
 /** Handles are pointers that are never dereferenced, so that a unique_ptr can hold them. */
-template <auto kDestroy>
 struct Destroyer {
-  template <typename Handle>
-  void operator()(Handle handle) const {
-    kDestroy(handle);
-  }
+  void operator()(gqsgd_quantizer handle) const { gqsgd_quantizer_destroy(handle); }
+  void operator()(gqsgd_comm handle) const { gqsgd_comm_destroy(handle); }
 };
 
-template <typename Handle, auto kDestroy>
-using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroyer<kDestroy>>;
-
-using Quantizer = Owned<gqsgd_quantizer, gqsgd_quantizer_destroy>;
-using Comm = Owned<gqsgd_comm, gqsgd_comm_destroy>;
+using Quantizer = std::unique_ptr<gqsgd_quantizer_s, Destroyer>;
+using Comm = std::unique_ptr<gqsgd_comm_s, Destroyer>;
 
 inline Quantizer make_quantizer(const std::string& text) {
   gqsgd_quantizer handle = nullptr;

@@ -1,19 +1,19 @@
-// Bit planes by instructions that not every processor with AVX-512 has (GFNI and VBMI): eight bytes
-// are a matrix of bits, which one instruction transposes, and one permutes bytes of two vectors. No
-// width needs code of its own: masks leave out the planes beyond it.
+// Bit planes of blocks that follow each other. With GFNI and VBMI eight bytes are a matrix of bits,
+// which one instruction transposes, and one permutes bytes of two vectors; no width needs code of
+// its own there: masks leave out the planes beyond it.
 
-#if GQ_VECTOR_BYTES == 64
+/** Where the planes of blocks that follow each other are. */
+struct BlockPlanes {
+  const uint8_t* width;
+  const uint16_t* first_plane;
+  uint32_t end;  ///< behind the planes that may be read, or written before those of later blocks
 
-// Other than 0 only in an emulator that has the complement of this instruction (tools/test_avx512).
-#ifndef GQ_AFFINE_CONSTANT
-#define GQ_AFFINE_CONSTANT 0
-#endif
+  BlockPlanes from(size_t block) const { return {width + block, first_plane + block, end}; }
+  size_t first_word(uint32_t b) const { return size_t{first_plane[b]} * kPlaneWords; }
+  bool has_rows(uint32_t b) const { return first_plane[b] + kWidthMax <= end; }
+};
 
-#define GQ_MATRIX_TARGET __attribute__((target("gfni,avx512vbmi")))
-
-bool has_bit_matrices() {
-  return __builtin_cpu_supports("gfni") && __builtin_cpu_supports("avx512vbmi");
-}
+#if GQ_VBMI
 
 /** Byte indices of two vectors, as _mm512_permutex2var_epi8 takes them. */
 struct PlaneIndices {
@@ -43,7 +43,7 @@ constexpr uint32_t words_mask(uint32_t width) {
 }
 
 /** Bit e of byte p is what byte 7 - e of the same eight has at bit p. */
-GQ_MATRIX_TARGET inline __m512i transposed_matrices(__m512i bytes) {
+inline __m512i transposed_matrices(__m512i bytes) {
   const __m512i each_bit = _mm512_set1_epi64(static_cast<int64_t>(0x8040201008040201));
   return _mm512_gf2p8affine_epi64_epi8(each_bit, bytes, GQ_AFFINE_CONSTANT);
 }
@@ -53,7 +53,7 @@ struct BlockLanes {
   __m512i half[2];
 };
 
-GQ_MATRIX_TARGET inline BlockLanes lanes_of_block(const uint32_t* words, uint32_t width) {
+inline BlockLanes lanes_of_block(const uint32_t* words, uint32_t width) {
   const uint32_t mask = words_mask(width);
   const __m512i low = _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask), words);
   const __m512i high = _mm512_maskz_loadu_epi32(static_cast<__mmask16>(mask >> 16), words + 16);
@@ -65,11 +65,9 @@ GQ_MATRIX_TARGET inline BlockLanes lanes_of_block(const uint32_t* words, uint32_
   return lanes;
 }
 
-/** Writes the planes of `count` blocks whose lanes follow each other. A block may write all eight
- *  planes that end before `end`: the next one writes its own there after it. */
-GQ_MATRIX_TARGET __attribute__((noinline)) void pack_by_matrices(
-    const uint8_t* lane, uint32_t count, const uint8_t* width, const uint16_t* first_plane,
-    uint32_t end, uint32_t* words) {
+/** Writes the planes of `count` blocks whose lanes follow each other. With rows, planes beyond a
+ *  block's own are written, too, before the next block writes its own there. */
+void pack_blocks(const uint8_t* lane, uint32_t count, const BlockPlanes& planes, uint32_t* words) {
   const __m512i reversed = _mm512_load_si512(kPlaneIndices.reversed);
   for (uint32_t b = 0; b < count; ++b) {
     const __m512i* const lanes = reinterpret_cast<const __m512i*>(lane + b * kAdaptiveBlock);
@@ -77,18 +75,18 @@ GQ_MATRIX_TARGET __attribute__((noinline)) void pack_by_matrices(
         transposed_matrices(_mm512_shuffle_epi8(_mm512_loadu_si512(lanes), reversed));
     const __m512i second =
         transposed_matrices(_mm512_shuffle_epi8(_mm512_loadu_si512(lanes + 1), reversed));
-    uint32_t* const out = words + first_plane[b] * kPlaneWords;
+    uint32_t* const out = words + planes.first_word(b);
     __m512i plane[2];
     for (uint32_t half = 0; half < 2; ++half) {
       const __m512i indices = _mm512_load_si512(kPlaneIndices.plane[half]);
       plane[half] = _mm512_permutex2var_epi8(first, indices, second);
     }
-    if (first_plane[b] + kWidthMax <= end) {
+    if (planes.has_rows(b)) {
       _mm512_storeu_si512(out, plane[0]);
       _mm512_storeu_si512(out + 16, plane[1]);
       continue;
     }
-    uint32_t mask = words_mask(width[b]);
+    uint32_t mask = words_mask(planes.width[b]);
     for (uint32_t half = 0; half < 2; ++half, mask >>= 16) {
       _mm512_mask_storeu_epi32(out + 16 * half, static_cast<__mmask16>(mask), plane[half]);
     }
@@ -96,21 +94,19 @@ GQ_MATRIX_TARGET __attribute__((noinline)) void pack_by_matrices(
 }
 
 /** The lanes of `count` blocks, one after the other. */
-GQ_MATRIX_TARGET __attribute__((noinline)) void unpack_by_matrices(
-    const uint32_t* words, uint32_t count, const uint8_t* width, const uint16_t* first_plane,
-    uint8_t* lane) {
+void unpack_blocks(const uint32_t* words, uint32_t count, const BlockPlanes& planes,
+                   uint8_t* lane) {
   for (uint32_t b = 0; b < count; ++b) {
-    const BlockLanes lanes = lanes_of_block(words + first_plane[b] * kPlaneWords, width[b]);
+    const BlockLanes lanes = lanes_of_block(words + planes.first_word(b), planes.width[b]);
     for (uint32_t half = 0; half < 2; ++half) {
       _mm512_storeu_si512(lane + b * kAdaptiveBlock + 64 * half, lanes.half[half]);
     }
   }
 }
 
-/** Sums of the lanes of one block of each rank, where 16 bits hold them. */
-GQ_MATRIX_TARGET __attribute__((noinline)) void add_by_matrices(const uint32_t* const* words,
-                                                               uint32_t ranks, uint32_t width,
-                                                               size_t first_word, uint16_t* sum) {
+/** The sums of the lanes of one block of each rank, of which 16 bits hold them. */
+void add_lanes(const uint32_t* const* words, uint32_t ranks, uint32_t width, size_t first_word,
+               uint16_t* sum) {
   __m512i sums[4] = {};
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     const BlockLanes lanes = lanes_of_block(words[rank] + first_word, width);
@@ -126,27 +122,9 @@ GQ_MATRIX_TARGET __attribute__((noinline)) void add_by_matrices(const uint32_t* 
   for (uint32_t k = 0; k < 4; ++k) _mm512_storeu_si512(sum + 32 * k, sums[k]);
 }
 
-#endif
+#else
 
-/** Where the planes of blocks that follow each other are. */
-struct BlockPlanes {
-  const uint8_t* width;
-  const uint16_t* first_plane;
-  uint32_t end;  ///< behind the planes that may be read, or written before those of later blocks
-
-  BlockPlanes from(size_t block) const { return {width + block, first_plane + block, end}; }
-  size_t first_word(uint32_t b) const { return size_t{first_plane[b]} * kPlaneWords; }
-  bool has_rows(uint32_t b) const { return first_plane[b] + kWidthMax <= end; }
-};
-
-/** The planes of blocks whose lanes follow each other. With rows, planes beyond a block's own are
- *  written, too, before the next block writes its own there. */
 void pack_blocks(const uint8_t* lane, uint32_t count, const BlockPlanes& planes, uint32_t* words) {
-#if GQ_VECTOR_BYTES == 64
-  if (has_bit_matrices()) {
-    return pack_by_matrices(lane, count, planes.width, planes.first_plane, planes.end, words);
-  }
-#endif
   for (uint32_t b = 0; b < count; ++b, lane += kAdaptiveBlock) {
     uint32_t* const out = words + planes.first_word(b);
 #if GQ_VECTOR_BYTES == 32
@@ -161,11 +139,6 @@ void pack_blocks(const uint8_t* lane, uint32_t count, const BlockPlanes& planes,
 
 void unpack_blocks(const uint32_t* words, uint32_t count, const BlockPlanes& planes,
                    uint8_t* lane) {
-#if GQ_VECTOR_BYTES == 64
-  if (has_bit_matrices()) {
-    return unpack_by_matrices(words, count, planes.width, planes.first_plane, lane);
-  }
-#endif
   for (uint32_t b = 0; b < count; ++b, lane += kAdaptiveBlock) {
     const uint32_t* const in = words + planes.first_word(b);
 #if GQ_VECTOR_BYTES == 32
@@ -178,12 +151,8 @@ void unpack_blocks(const uint32_t* words, uint32_t count, const BlockPlanes& pla
   }
 }
 
-/** The sums of the lanes of one block of each rank, of which 16 bits hold them. */
 void add_lanes(const uint32_t* const* words, uint32_t ranks, uint32_t width, size_t first_word,
                uint16_t* sum) {
-#if GQ_VECTOR_BYTES == 64
-  if (has_bit_matrices()) return add_by_matrices(words, ranks, width, first_word, sum);
-#endif
   memset(sum, 0, kAdaptiveBlock * sizeof *sum);
   with_width(width, [&](auto bits) {
     for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -195,3 +164,5 @@ void add_lanes(const uint32_t* const* words, uint32_t ranks, uint32_t width, siz
     }
   });
 }
+
+#endif

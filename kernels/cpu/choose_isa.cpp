@@ -19,13 +19,21 @@ bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 
 bool has_avx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("popcnt");
+}
+
+bool has_avx512vbmi() {
+  return has_avx512() && __builtin_cpu_supports("avx512vbmi") &&
+         __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("gfni") &&
+         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
 }
 #endif
 
 /** Best first. */
 constexpr Isa kIsas[] = {
 #if defined(__x86_64__)
+    {&stages_avx512vbmi, has_avx512vbmi},
     {&stages_avx512, has_avx512},
     {&stages_avx2, has_avx2},
 #elif defined(__aarch64__)

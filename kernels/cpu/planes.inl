@@ -241,7 +241,7 @@ GQ_INLINE void with_width(uint32_t width, Work work) {
   }
 }
 
-void pack_planes(const uint8_t* lane, uint32_t width, uint32_t* words) {
+inline void pack_planes(const uint8_t* lane, uint32_t width, uint32_t* words) {
   with_width(width, [&](auto bits) { pack_width<decltype(bits)::value>(lane, words); });
 }
 

@@ -70,17 +70,27 @@ constexpr Control bytes_of_groups() {
 
 constexpr Control kBytesOfGroups = bytes_of_groups();
 
+/** What thresholds of 2^m ranks are made of, m <= 7. */
+struct FieldTile {
+  RandomTile own;                          ///< for their bits 0 to 15
+  alignas(64) uint8_t third[kTileValues];  ///< their bits 16 to 22: strata, and own bits below
+};
+
 /** Strata of a tile for Q = 2^m, m <= 7, at the top of bits 0 to 6 of their bytes. The leading bits
- *  of R(e) are those of byte e of a tile's words. */
-void fill_field_strata(uint32_t field_bits, const OffsetTile& offsets, const RandomTile& b,
-                       uint8_t* stratum) {
+ *  of R(e) are those of byte e of a tile's words, and the third byte is the one below. */
+void fill_third_bytes(uint32_t field_bits, const OffsetTile& offsets, const RandomTile& b,
+                      FieldTile& tile) {
   const Bytes ones = Bytes{} + static_cast<uint8_t>((1u << field_bits) - 1);
+  const Bytes own_ones = Bytes{} + static_cast<uint8_t>(0x7fu >> field_bits);
   for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
     const Bytes bits_b = reinterpret_cast<Bytes>(words_of(b, e) >> (8 - field_bits)) & ones;
     const Bytes offset =
         shuffled(repeated(offsets.offset + e / kGroupValues), kBytesOfGroups.part(0));
-    const Words placed = reinterpret_cast<Words>(bits_b ^ offset) << (7 - field_bits);
-    memcpy(stratum + e, &placed, sizeof placed);
+    const Words strata = reinterpret_cast<Words>(bits_b ^ offset) << (7 - field_bits);
+    const Bytes own = reinterpret_cast<Bytes>(words_of(tile.own, e));
+    const Bytes third =
+        reinterpret_cast<Bytes>(strata) | (shuffled(own, kBelow1.part(0)) & own_ones);
+    memcpy(tile.third + e, &third, sizeof third);
   }
 }
 
@@ -135,13 +145,6 @@ class PrimeThresholds {
   double reciprocal_, nearest_;
 };
 
-/** What thresholds of 2^m ranks are made of, m <= 7: strata, and own words for the bits below. */
-struct FieldTile {
-  RandomTile own;
-  alignas(64) uint8_t stratum[kTileValues];
-  uint32_t field_bits;
-};
-
 /** For 16 values from 16 bytes: the byte of each in bits 16 to 23 of a word. */
 constexpr Control third_bytes() {
   Control control = {};
@@ -153,18 +156,58 @@ constexpr Control third_bytes() {
 
 constexpr Control kThirdBytes = third_bytes();
 
+/** kSpread of bytes 0 and 1. */
+constexpr Control lower_bytes() {
+  Control control = kSpread;
+  for (uint32_t k = 0; k < 64; ++k) {
+    if (k % 4 >= 2) control.byte[k] = kNoByte;
+  }
+  return control;
+}
+
+constexpr Control kLowerBytes = lower_bytes();
+
 /** R(e) of the values from e on, as many as a vector holds. */
 GQ_INLINE Words spread_part(const RandomTile& random, uint32_t e, uint32_t part) {
   return reinterpret_cast<Words>(
       shuffled(repeated(random.word + e / kWordValues), kSpread.part(part)));
 }
 
+#if GQ_VBMI
+
+/** For values 16 k to 16 k + 15 of 64: the bytes of each threshold, of own words or, from 64 on, of
+ *  third bytes. */
+constexpr Control threshold_bytes(uint32_t k) {
+  Control control = {};
+  for (uint32_t b = 0; b < 64; ++b) {
+    const uint32_t e = 16 * k + b / 4;
+    control.byte[b] = static_cast<uint8_t>(b % 4 == 2 ? 64 + e : 16 * k + kSpread.byte[b]);
+  }
+  return control;
+}
+
+constexpr Control kThresholdBytes[4] = {threshold_bytes(0), threshold_bytes(1), threshold_bytes(2),
+                                        threshold_bytes(3)};
+
+/** Thresholds of the values from e on, as many as a vector holds. */
+GQ_INLINE Words field_part(const FieldTile& tile, uint32_t e, uint32_t) {
+  const __m512i own = _mm512_load_si512(tile.own.word + e / 64 * 16);
+  const __m512i third = _mm512_load_si512(tile.third + e / 64 * 64);
+  constexpr __mmask64 kLowerThree = 0x7777777777777777;
+  return reinterpret_cast<Words>(_mm512_maskz_permutex2var_epi8(
+      kLowerThree, own, _mm512_load_si512(&kThresholdBytes[e / 16 % 4]), third));
+}
+
+#else
+
 /** Thresholds of the values from e + part / 4 on, as many as a vector holds. */
 GQ_INLINE Words field_part(const FieldTile& tile, uint32_t e, uint32_t part) {
-  const Words strata = reinterpret_cast<Words>(
-      shuffled(repeated(tile.stratum + e), kThirdBytes.part(part)));
-  return (spread_part(tile.own, e, part) & (kUniformMask >> tile.field_bits)) | strata;
+  const Bytes own = repeated(tile.own.word + e / kWordValues), third = repeated(tile.third + e);
+  return reinterpret_cast<Words>(shuffled(own, kLowerBytes.part(part)) |
+                                 shuffled(third, kThirdBytes.part(part)));
 }
+
+#endif
 
 void fill_thresholds(const FieldTile& field, BitsTile& tile) {
   for (uint32_t e = 0; e < kTileValues; e += 16) {
@@ -241,8 +284,7 @@ class Thresholds {
     OffsetTile offsets;
     fill_random(own_, first_value, tile.own);
     fill_shared(first_value, offsets, b);
-    fill_field_strata(strata_.field_bits, offsets, b, tile.stratum);
-    tile.field_bits = strata_.field_bits;
+    fill_third_bytes(strata_.field_bits, offsets, b, tile);
   }
 #endif
 

@@ -10,6 +10,7 @@ extern const Stages stages_scalar;
 #if defined(__x86_64__)
 extern const Stages stages_avx2;
 extern const Stages stages_avx512;
+extern const Stages stages_avx512vbmi;
 #elif defined(__aarch64__)
 extern const Stages stages_neon;
 #endif

@@ -22,6 +22,18 @@
 #define GQ_VECTOR_BYTES 0
 #endif
 
+// Whether AVX-512 has permutations of bytes and matrices of bits (VBMI, VBMI2, GFNI), and BMI2.
+#if GQ_VECTOR_BYTES == 64 && defined(__AVX512VBMI2__) && defined(__GFNI__)
+#define GQ_VBMI 1
+#else
+#define GQ_VBMI 0
+#endif
+
+// Other than 0 only in an emulator that has the complement of GFNI's product (tools/test_avx512).
+#ifndef GQ_AFFINE_CONSTANT
+#define GQ_AFFINE_CONSTANT 0
+#endif
+
 #define GQ_INLINE inline __attribute__((always_inline))
 
 #if GQ_VECTOR_BYTES > 0

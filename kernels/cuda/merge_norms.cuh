@@ -62,23 +62,11 @@ struct MergeNorms : StageDefaults {
   }
 };
 
-template <typename Stage>
 __global__ void __launch_bounds__(kBlockThreads, 3)
-    merge_norms_kernel(const __grid_constant__ Stage stage) {
-  const uint64_t step = uint64_t{gridDim.x} * kBlockThreads * Stage::kCodes;
+    merge_norms_kernel(const __grid_constant__ MergeNorms stage) {
+  const uint64_t step = uint64_t{gridDim.x} * kBlockThreads * MergeNorms::kCodes;
   const uint64_t first = uint64_t{blockIdx.x} * kBlockThreads + threadIdx.x;
-  for (uint64_t k = first * Stage::kCodes; k < stage.norm_count; k += step) stage.merge(k);
-}
-
-inline StageError merge_all_norms(const Launcher& launcher, const MergeNormsArgs* args,
-                                  size_t count) {
-  for (size_t done = 0; done < count; done += MergeNorms::kOthersMax) {
-    const size_t left = count - done;
-    const size_t here = left < MergeNorms::kOthersMax ? left : MergeNorms::kOthersMax;
-    const MergeNorms stage(args + done, static_cast<uint32_t>(here));
-    launcher.run<merge_norms_kernel<MergeNorms>>(stage.iterations(), stage);
-  }
-  return launcher.error();
+  for (uint64_t k = first * MergeNorms::kCodes; k < stage.norm_count; k += step) stage.merge(k);
 }
 
 }  // namespace gq::cuda

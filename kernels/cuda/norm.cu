@@ -15,7 +15,14 @@ StageError norm(const NormArgs* args, size_t count, const BatchTable& table) {
 }
 
 StageError merge_norms(const MergeNormsArgs* args, size_t count) {
-  return merge_all_norms(Launcher(args->stream), args, count);
+  const Launcher launcher(args->stream);
+  for (size_t done = 0; done < count; done += MergeNorms::kOthersMax) {
+    const size_t left = count - done;
+    const size_t here = left < MergeNorms::kOthersMax ? left : MergeNorms::kOthersMax;
+    const MergeNorms stage(args + done, static_cast<uint32_t>(here));
+    launcher.run<merge_norms_kernel>(stage.iterations(), stage);
+  }
+  return launcher.error();
 }
 
 }  // namespace gq::cuda

@@ -81,7 +81,7 @@ ControlMessage Agreement::refusal_of(const Endpoint& endpoint, const Call& call,
       static_cast<uint32_t>(call.refused_with != GQSGD_OK ? call.refused_with : code);
   control.words[kControlSequence] = low_half(endpoint.sequence);
   control.words[kControlTag] = endpoint.transport->tag();
-  control.words[kControlChunk] = low_half(where.value_count);
+  control.words[kControlChunk] = low_half(std::min<uint64_t>(where.value_count, UINT32_MAX));
   control.words[kControlNormLow] = low_half(where.first_value);
   control.words[kControlNormHigh] = high_half(where.first_value);
   seal(&control, endpoint.messages.kind());
@@ -165,9 +165,7 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) {
                             static_cast<uint64_t>(refused_.words[kControlNormHigh]) << 32,
                         refused_.words[kControlChunk]});
     }
-    if (code == GQSGD_INTEGRITY && refused_.words[kFoundByWord] != 0) {
-      return report_damage(endpoint);
-    }
+    GQ_TRY(check_damage(endpoint, operation_, refused_rank_, refused_));
     if (!is_status(code)) {
       endpoint.transport->abort_group(GQSGD_PROTOCOL, refused_rank_);
       return fail(
@@ -232,17 +230,19 @@ Status Agreement::compare_digests(const Endpoint& endpoint) {
 }
 
 /** What the rank that sent it has found in the call before, or has received from another. */
-Status Agreement::report_damage(const Endpoint& endpoint) const {
-  const uint32_t* words = refused_.words;
+Status Agreement::check_damage(const Endpoint& endpoint, const char* operation, uint32_t rank,
+                               const ControlMessage& control) {
+  const uint32_t* words = control.words;
+  if (words[kControlStatus] != GQSGD_INTEGRITY || words[kFoundByWord] == 0) return Status();
   const uint64_t first_value = both_halves(words[kControlNormLow], words[kControlNormHigh]);
   const uint32_t found_by = words[kFoundByWord] - 1;
-  endpoint.transport->abort_group(GQSGD_INTEGRITY, refused_rank_);
+  endpoint.transport->abort_group(GQSGD_INTEGRITY, rank);
   if (words[kSenderWord] == Damage::kUnknown) {
     return fail(GQSGD_INTEGRITY,
                 "call %" PRIu64
                 ", %s: rank %u has no result of the call before, in which rank %u received a "
                 "message that was changed on its way or in memory; see the error of rank %u",
-                endpoint.sequence, operation_, refused_rank_, found_by, found_by);
+                endpoint.sequence, operation, rank, found_by, found_by);
   }
   char what[64] = "its control message";
   if (first_value != Damage::kControlMessage) {
@@ -252,7 +252,7 @@ Status Agreement::report_damage(const Endpoint& endpoint) const {
               "call %" PRIu64
               ", %s: rank %u has no result of the call before: it received a message of rank %u, "
               "%s, that was changed on its way or in memory; see the error of rank %u",
-              endpoint.sequence, operation_, found_by, words[kSenderWord], what, found_by);
+              endpoint.sequence, operation, found_by, words[kSenderWord], what, found_by);
 }
 
 Status Agreement::take_damage(Endpoint& endpoint) const {

@@ -25,6 +25,10 @@ class Agreement {
   /** The control message of the call after one in which words were changed. */
   static ControlMessage damage_of(const Endpoint& endpoint, const Damage& damage);
 
+  /** INTEGRITY if `control`, of `rank`, says that words were changed; else OK. */
+  static Status check_damage(const Endpoint& endpoint, const char* operation, uint32_t rank,
+                             const ControlMessage& control);
+
   /** NONFINITE in the words that every rank uses. */
   static Status nonfinite(const Endpoint& endpoint, const char* operation, uint32_t rank,
                           NonfiniteSite where);
@@ -67,7 +71,6 @@ class Agreement {
  private:
   void add(uint32_t rank, const ControlMessage& control);
   Status compare_digests(const Endpoint& endpoint);
-  Status report_damage(const Endpoint& endpoint) const;
 
   const char* operation_ = "";
   uint32_t next_rank_ = 0;

@@ -213,7 +213,11 @@ Status Allreduce::advance(bool* done) {
     bool agreed = false;
     GQ_TRY(agree(&agreed));
     if (!agreed) return Status();
-    GQ_TRY(is_short_ ? finish_short_call() : allocate_workspace());
+    if (is_short_) {
+      phase_ = Phase::flush;  // a failure from here on is this rank's alone
+    } else {
+      GQ_TRY(allocate_workspace());
+    }
   }
   if (phase_ == Phase::norms) GQ_TRY(exchange_norms());
   if (phase_ == Phase::sparse_entries) GQ_TRY(exchange_sparse_entries());
@@ -225,19 +229,19 @@ Status Allreduce::advance(bool* done) {
   if (phase_ == Phase::flush) {
     bool flushed = false;
     GQ_TRY(endpoint_->host->flushed(&flushed));
-    if (flushed) phase_ = Phase::done;
+    if (flushed) GQ_TRY(finish_short_call());
   }
   *done = phase_ == Phase::done;
   if (*done && !is_short_ && endpoint_->result.on && plan_.schedule != nullptr) keep_digest();
   return Status();
 }
 
-/** All values are here: what comes of them follows without another message. */
+/** All values are here, and the own ones have left: what comes of them follows without another
+ *  message, and a call that fails has not written. */
 Status Allreduce::finish_short_call() {
-  phase_ = Phase::flush;  // a failure from here on is this rank's alone
-  events_ += 1;
   uint64_t digest = 0;
   GQ_TRY(endpoint_->short_calls->finish(*endpoint_, call_, &digest));
+  phase_ = Phase::done;
   if (endpoint_->result.on) {
     endpoint_->result.digest = digest;
     endpoint_->result.sequence = sequence_;
@@ -311,7 +315,7 @@ void Allreduce::note_end(bool has_result) {
   EndedCall& ended = endpoint_->newest_ended;
   endpoint_->ended_calls += 1;
   ended.has_result = has_result;
-  ended.in_place = call_.in_place();
+  ended.in_place = call_.in_place() && call_.given_value_count() > 0;
   ended.result_bytes = endpoint_->newest_result_bytes;
   endpoint_->newest_result_bytes = 0;
   ended.is_kept = has_result && phase_ == Phase::done && ended.result_bytes != 0 &&

@@ -42,6 +42,13 @@ class Allreduce {
     return plan_.schedule == nullptr ? "" : plan_.schedule->name;
   }
 
+  /** True once the control messages of all ranks are here: a failure before is this rank's alone,
+   *  or the transport's word for a rank that broke the group. */
+  bool compared() const {
+    return phase_ == Phase::measure ? measuring_->compared()
+                                    : agreement_.controls_read() == endpoint_->size();
+  }
+
   /** True once more than arguments may move: a failure from then on breaks the communicator. */
   bool agreed() const {
     return phase_ == Phase::measure ? measuring_->agreed() : phase_ != Phase::agree;

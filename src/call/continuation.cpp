@@ -17,7 +17,7 @@ enum Field : size_t {
   kOldRank,  // 0 for a newcomer, else the rank + 1
   kTag,      // 32-bit numbers are two of 16 bits
   kStreamId = kTag + 2,
-  kStep = kStreamId + 2,
+  kStep = kStreamId + 2,  // 2^32 and more once all are used up: below 2^40
   kMeasures = kStep + 2,
   kNeverUncompressed,
   kCostsDigest,
@@ -32,11 +32,12 @@ class Table {
   float* values() { return values_.data(); }
   size_t count() const { return values_.size(); }
   uint32_t at(size_t place) const { return static_cast<uint32_t>(values_[place]); }
-  uint32_t word_at(size_t place) const { return at(place) << 16 | at(place + 1); }
+  uint64_t long_at(size_t place) const { return uint64_t{at(place)} << 16 | at(place + 1); }
+  uint32_t word_at(size_t place) const { return static_cast<uint32_t>(long_at(place)); }
   void set(size_t place, uint32_t number) { values_[place] = static_cast<float>(number); }
-  void set_word(size_t place, uint32_t word) {
-    set(place, word >> 16);
-    set(place + 1, word & 0xffff);
+  void set_long(size_t place, uint64_t number) {
+    set(place, static_cast<uint32_t>(number >> 16));
+    set(place + 1, static_cast<uint32_t>(number & 0xffff));
   }
 
  private:
@@ -55,9 +56,9 @@ Table table_of(const Continuation& own, const std::string& costs, uint32_t rank,
   Table table(ranks * size_t{kFieldCount});
   if (own.old_rank == kNewcomer) return table;
   table.set(place_of(rank, kOldRank), static_cast<uint32_t>(own.old_rank) + 1);
-  table.set_word(place_of(rank, kTag), own.old_tag);
-  table.set_word(place_of(rank, kStreamId), own.stream_id);
-  table.set_word(place_of(rank, kStep), static_cast<uint32_t>(own.step));
+  table.set_long(place_of(rank, kTag), own.old_tag);
+  table.set_long(place_of(rank, kStreamId), own.stream_id);
+  table.set_long(place_of(rank, kStep), own.step);
   table.set(place_of(rank, kMeasures), own.choice.measures ? 1 : 0);
   table.set(place_of(rank, kNeverUncompressed), own.choice.may_be_uncompressed ? 0 : 1);
   if (!costs.empty()) table.set(place_of(rank, kCostsDigest), digest_of(*own.choice.costs));
@@ -121,9 +122,9 @@ Status compare_survivors(const Table& table, uint32_t ranks) {
 }
 
 uint64_t largest_step(const Table& table, uint32_t ranks) {
-  uint32_t step = 0;
+  uint64_t step = 0;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    step = std::max(step, table.word_at(place_of(rank, kStep)));
+    step = std::max(step, table.long_at(place_of(rank, kStep)));
   }
   return step;
 }

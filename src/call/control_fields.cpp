@@ -47,8 +47,6 @@ constexpr Field kFields[] = {
     kCount,
     {"dtype", kControlOperation, 8, 8, false, names_of(kDtypeList)},
     {"op", kControlOperation, 16, 8, false, names_of(kOpList)},
-    {"config.schedule", kControlOperation, 24, 8, false, names_of(kScheduleList)},
-    {"nodes", kControlCountHigh, kControlNodesShift, 16, false, kNumber},
     {"levels", kControlFields, 0, kLevelsLowBits, false, names_of(kLevelsList)},
     {"width", kControlFields, kAdaptiveShift, 1, false, names_of(kWidthList)},
     {"mean_bits", kControlFields, kBitsShift, kMeanBits, false, names_of(kMeanBitsList)},
@@ -64,8 +62,6 @@ constexpr Field kFields[] = {
     {"rescale", kControlFields, 21, 1, false, names_of(kBoolList)},
     {"mantissa_bits", kControlFields, 22, 2, false, kNumber},
     {"nonfinite", kControlFields, 24, 1, false, names_of(kNonfiniteList)},
-    {"float32 by auto", kControlFields, kControlAsFloat32Shift, 1, false, names_of(kBoolList)},
-    {"bf16 by auto", kControlFields, kControlAsBf16Shift, 1, false, names_of(kBoolList)},
     {"uncompressed=never", kControlFields, kControlUncompressedNeverShift, 1, false,
      names_of(kBoolList)},
     {"seed", kControlSeedLow, 0, 64, true, kNumber},
@@ -77,6 +73,11 @@ constexpr Field kFields[] = {
     {"checksum", kControlChecksumKind, 0, 32, false, names_of(kChecksumList)},
     // Of operations in segments only: an allreduce has its norm there.
     {"hash of counts", kControlNormLow, 0, 64, true, kNumber},
+    // What auto chooses follows from all of the above and from nodes.
+    {"config.schedule", kControlOperation, 24, 8, false, names_of(kScheduleList)},
+    {"nodes", kControlCountHigh, kControlNodesShift, 16, false, kNumber},
+    {"float32 by auto", kControlFields, kControlAsFloat32Shift, 1, false, names_of(kBoolList)},
+    {"bf16 by auto", kControlFields, kControlAsBf16Shift, 1, false, names_of(kBoolList)},
 };
 
 uint64_t value_of(const Field& field, const ControlMessage& control) {
@@ -182,18 +183,14 @@ Status describe_counts(uint64_t sequence, const char* operation, uint32_t rank_a
               sequence, operation, sum_a, rank_a, sum_b, rank_b, kHint);
 }
 
-bool is_costs(const Field& field) {
-  return field.word == kControlIndex && field.shift == kControlCostsShift;
-}
-
-/** AUTO chooses schedules by costs: where both differ, costs are the cause. */
-const char* hint_for(const Field& field, const ControlMessage& a, const ControlMessage& b) {
-  const bool is_schedule = field.names.list == names_of(kScheduleList).list;
-  const bool other_costs =
-      a.words[kControlIndex] >> kControlCostsShift != b.words[kControlIndex] >> kControlCostsShift;
-  if (is_costs(field) || (is_schedule && other_costs)) {
+const char* hint_for(const Field& field) {
+  if (field.word == kControlIndex && field.shift == kControlCostsShift) {
     return "auto chooses schedules by costs: every rank must have the same option costs, or "
            "GQSGD_COSTS";
+  }
+  if (field.names.list == names_of(kScheduleList).list) {
+    return "every rank must make the same calls in the same order; auto also chooses by the option "
+           "nodes, which must be the same";
   }
   return "every rank must make the same calls in the same order";
 }
@@ -256,7 +253,7 @@ Status describe_mismatch(uint64_t sequence, uint32_t rank_a, const ControlMessag
                 "call %" PRIu64
                 ", %s: %s differs: rank %u has %s, rank %u has %s; %s",
                 sequence, operation, field.name, rank_a, text_a, rank_b, text_b,
-                hint_for(field, a, b));
+                hint_for(field));
   }
   const bool is_a = has_spare_bits(a, has_digests);
   const uint32_t culprit = is_a ? rank_a : rank_b;

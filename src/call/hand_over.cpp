@@ -50,6 +50,7 @@ Status hand_over(Endpoint& endpoint, bool has_them, std::vector<unsigned char>* 
     }
   }
   endpoint.calls = 0;  // of the caller's
+  endpoint.result.digest = 0;
   return Status();
 }
 

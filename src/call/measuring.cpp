@@ -53,8 +53,9 @@ Status Measuring::begin(Endpoint& endpoint) {
   agreement_.begin(call_);
   endpoint.sequence += 1;
   endpoint.messages.begin_call(endpoint.sequence, operation_name(call_));
+  // As of the schedule whose control messages have the nodes: who sends to whom follows from them.
   const ControlMessage control =
-      Agreement::control_of(endpoint, call_, GQSGD_SCHEDULE_DIRECT, NormWords());
+      Agreement::control_of(endpoint, call_, GQSGD_SCHEDULE_HIERARCHICAL, NormWords());
   return endpoint.host->send_control(endpoint.sequence, control);
 }
 
@@ -156,6 +157,7 @@ Status Measuring::exchange(bool* done) {
 }
 
 Status Measuring::add_sums(bool* done) {
+  *done = false;
   const MeasureRound& round = rounds_.current();
   HostSums& sums = *endpoint_->host->sums();
   while (received_ < round.count) {
@@ -250,6 +252,7 @@ Status Measuring::read_numbers(bool* all) {
 
 /** All ranks have agreed to measure, and rounds follow from what they exchange. */
 Status Measuring::check_control(uint32_t rank, const ControlMessage& control) const {
+  GQ_TRY(Agreement::check_damage(*endpoint_, operation_name(call_), rank, control));
   const uint32_t expected = static_cast<uint32_t>(Operation::measure_costs) |
                             static_cast<uint32_t>(rounds_.current().kind) << kRoundShift;
   const uint32_t found = control.words[kControlOperation];

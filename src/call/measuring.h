@@ -26,6 +26,8 @@ class Measuring {
 
   /** Changes whenever something has happened. */
   uint64_t steps_made() const { return steps_made_ + agreement_.controls_read(); }
+  /** True once the control messages of all ranks are here. */
+  bool compared() const { return agreement_.controls_read() == endpoint_->size(); }
   /** False while a failure is one that all ranks get: another rank may not measure at all. */
   bool agreed() const { return phase_ != Phase::agree; }
 

@@ -1,19 +1,23 @@
 // The loop around the state machine, and the clock that runs while nothing happens.
 #include "src/call/progress_loop.h"
 
+#include <algorithm>
+
 #include "src/support/clock.h"
 
 namespace gq {
 namespace {
 
 /** Statuses 60 to 79: a rank is gone or late. BACKEND: this one can no longer reach the others. All
- *  else, before codes move, is shared by all ranks. */
+ *  else is shared by all ranks, if they have compared their arguments and no codes move. */
 bool is_run_failure(gqsgd_status code) {
   return (code >= GQSGD_TIMEOUT && code < GQSGD_NONFINITE) || code == GQSGD_BACKEND;
 }
 
 // Looks that find nothing before a call gives up, at the least.
 constexpr uint64_t kLooksMin = 8;
+// A wait takes a slice by itself, and about as long again where processors are shared.
+constexpr uint64_t kWaitCountedNs = 2 * kWaitSliceUs * uint64_t{1000};
 // So long a thread waits in one communicator before it looks at others.
 constexpr uint32_t kSharedSliceUs = 100;
 
@@ -49,24 +53,26 @@ void ProgressLoop::wait() {
   const uint64_t before_ns = monotonic_ns();
   const Status status = endpoint_->host->wait(has_others_ ? kSharedSliceUs : kWaitSliceUs);
   has_others_ = endpoint_->while_waiting != nullptr && endpoint_->while_waiting(endpoint_);
-  looked_ns_ = monotonic_ns();
+  shorten_pause(kWaitCountedNs);
   endpoint_->wait_ns += looked_ns_ - before_ns;
   status.ok() ? give_up_in_time() : end(status);
 }
 
 void ProgressLoop::look() {
   const Status status = endpoint_->transport->check();
-  shorten_pause();
+  shorten_pause(0);
   status.ok() ? give_up_in_time() : end(status);
 }
 
 /** A message may take several looks at either end, of which the last alone shows. A caller that
- *  pauses between looks for long has not seen that nothing happens, and counts little of it. */
-void ProgressLoop::shorten_pause() {
+ *  pauses between looks for long, or whose process is stopped, has not seen that nothing happens,
+ *  and counts little of it: an eighth of the timeout, or `least_ns` if that is more. */
+void ProgressLoop::shorten_pause(uint64_t least_ns) {
   const uint64_t now_ns = monotonic_ns();
   const int64_t timeout_ms = endpoint_->timeout_ms.load(std::memory_order_relaxed);
   const uint64_t pause_ns = now_ns - looked_ns_;
-  const uint64_t counted_ns = static_cast<uint64_t>(timeout_ms) * 1000000 / kLooksMin;
+  const uint64_t counted_ns =
+      std::max(static_cast<uint64_t>(timeout_ms) * 1000000 / kLooksMin, least_ns);
   const bool idle = progress_ns_ <= looked_ns_;
   if (timeout_ms >= 0 && idle && pause_ns > counted_ns) progress_ns_ += pause_ns - counted_ns;
   looked_ns_ = now_ns;
@@ -87,13 +93,8 @@ void ProgressLoop::give_up_in_time() {
 
 void ProgressLoop::end(Status status) {
   ended_ = true;
-  bool shared = sent_control_ && !operation_.agreed() && !is_run_failure(status.code());
-  // A refusal that all have read, or the transport's word for a rank that broke it.
-  if (shared && status.code() == GQSGD_REMOTE_ERROR) {
-    const Status checked = endpoint_->transport->check();
-    shared = checked.ok();
-    if (!shared) status = checked;
-  }
+  const bool shared = sent_control_ && operation_.compared() && !operation_.agreed() &&
+                      !is_run_failure(status.code());
   if (status.code() == GQSGD_INTEGRITY) operation_.report_damage_in_next_call();
   if (!status.ok() && !shared) {
     endpoint_->failure.keep(status);

@@ -30,7 +30,7 @@ class ProgressLoop {
 
  private:
   void end(Status status);
-  void shorten_pause();
+  void shorten_pause(uint64_t least_ns);
   void give_up_in_time();
 
   Endpoint* endpoint_ = nullptr;

@@ -36,7 +36,7 @@ Status SparseEntries::advance(Outcome* outcome) {
   if (phase_ == Phase::count) {
     GQ_TRY(read_counts(&all));
     if (!all) return Status();
-    if (endpoint_->messages.found()) return end_without_count();
+    if (lacks_count_) return end_without_count();
     if (longest_ > plan_->layout.sparse_entries_max()) {
       *outcome = Outcome::too_long;
       return Status();
@@ -104,6 +104,7 @@ Status SparseEntries::read_counts(bool* all) {
     if (!there) return Status();
     if (endpoint_->messages.on() && !is_intact(control)) {
       GQ_TRY(endpoint_->messages.take_damaged_control(counts_read_, endpoint_->sequence));
+      lacks_count_ = true;
       continue;
     }
     GQ_TRY(check_control(counts_read_, control));

@@ -67,6 +67,7 @@ class SparseEntries {
   ControlMessage control_;    // the own second one
   uint32_t counts_read_ = 0;
   uint64_t longest_ = 0;
+  bool lacks_count_ = false;  // of a rank whose second control message was changed
   uint32_t ranks_received_ = 0;
   uint64_t steps_made_ = 0;
   uint64_t digest_ = 0;

@@ -23,7 +23,7 @@ constexpr uint32_t kBlockCount = kValueCount / kBlock;
 constexpr uint32_t kSpread = 5;       // norms of neighbouring blocks
 constexpr uint32_t kHalfOctave = 64;  // of their codes
 // Of the longer of two sums: what an operand takes is their difference.
-constexpr uint32_t kOperands = 4;
+constexpr uint32_t kOperands = StageTimes::kOperands;
 
 // The mean that the bits of row planes lead to, so that they are more than noise.
 constexpr uint32_t kMoreBits = 2;

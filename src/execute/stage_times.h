@@ -10,6 +10,9 @@ namespace gq {
 
 class StageTimes {
  public:
+  /** The most that it adds at once, whatever the number of ranks. */
+  static constexpr uint32_t kOperands = 4;
+
   /** Memory that time_row() uses, and leaves with any contents. */
   static size_t workspace_bytes();
 

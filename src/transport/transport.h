@@ -61,6 +61,8 @@ class Transport {
   /** Over NCCL: true if the calling thread enqueues an operation, and NCCL creates none for it. The
    *  same on all ranks. */
   virtual bool operations_block() const { return false; }
+  /** Of waits inside the transport, where it has some; from any thread. */
+  virtual void set_timeout(int64_t /*timeout_ms*/) {}
 
   /** What broke the group, if something did: PEER_LOST, ABORTED, REVOKED, TIMEOUT, PROTOCOL,
    *  REMOTE_ERROR or BACKEND, with a sentence that names the first cause. */

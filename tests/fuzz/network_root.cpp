@@ -14,7 +14,7 @@ constexpr uint32_t kEngineBytes = 8;
 std::unique_ptr<TcpSocket> connect(const NetworkAddress& root) {
   std::unique_ptr<TcpSocket> socket;
   int error = 0;
-  if (!begin_connect(root, NetworkAddress(), &socket, &error).ok() || error != 0) return nullptr;
+  if (!begin_connect(root, &socket, &error).ok() || error != 0) return nullptr;
   return socket;
 }
 

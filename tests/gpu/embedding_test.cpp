@@ -68,6 +68,43 @@ TEST(Embedding, FreedMemory_Refused) {
             "");
 }
 
+/** What CUDA refuses ends a capture, and with it what the stream takes. */
+std::string call_in_ended_capture(gqsgd_comm comm, float* values, StreamHandle stream) {
+  const auto captured = static_cast<cudaStream_t>(stream);
+  void* refused = nullptr;
+  cudaGraph_t graph = nullptr;
+  done(cudaStreamBeginCapture(captured, cudaStreamCaptureModeThreadLocal));
+  const cudaError_t error = cudaMalloc(&refused, 64);
+  (void)cudaGetLastError();
+  const gqsgd_status status = allreduce(comm, values, stream);
+  const std::string sentence = gqsgd_last_error();
+  const cudaError_t ended = cudaStreamEndCapture(captured, &graph);
+  (void)cudaGetLastError();
+  if (error == cudaSuccess || ended == cudaSuccess) return "the capture has not ended";
+  const bool named = sentence.find("an error has ended its capture") != std::string::npos;
+  return status == GQSGD_UNSUPPORTED && named ? "" : sentence;
+}
+
+TEST(Embedding, CaptureEndedByAnError_Refused) {
+  EXPECT_EQ(run_threads(1, "",
+                        [](int, gqsgd_comm comm) -> std::string {
+                          const DeviceQueue queue;
+                          DeviceValues there(1000);
+                          there.clear(queue);
+                          for (int k = 0; k < 2; ++k) {
+                            if (allreduce(comm, there.data(), queue.get()) != GQSGD_OK) {
+                              return gqsgd_last_error();
+                            }
+                            if (!queue.wait(20000)) return "the stream does not get through";
+                            const std::string found =
+                                call_in_ended_capture(comm, there.data(), queue.get());
+                            if (!found.empty()) return found;
+                          }
+                          return gqsgd_comm_status(comm) == GQSGD_OK ? "" : gqsgd_last_error();
+                        }),
+            "");
+}
+
 TEST(Embedding, MoreThanTheDeviceHas_NoMemory) {
   EXPECT_EQ(run_threads(1, "",
                         [](int, gqsgd_comm comm) -> std::string {

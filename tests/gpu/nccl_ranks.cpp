@@ -12,6 +12,7 @@
 
 #include "tests/gpu/device_values.h"
 #include "tests/gpu/host_agreement_graph.h"
+#include "tests/gpu/nccl_ends.h"
 
 namespace gq::test {
 namespace {
@@ -174,6 +175,21 @@ std::string version_text(int version) {
          std::to_string(version % 100);
 }
 
+/** Says a line about groups, and what failed; false if something did. */
+bool say_outcome(const NcclRanks& setting, const std::string& name, const std::string& failures) {
+  setting.say((failures.empty() ? "ok      " : "FAILED  ") + name);
+  if (!failures.empty()) setting.say(failures);
+  return failures.empty();
+}
+
+bool check_ends(const NcclRanks& setting) {
+  const bool can_share = setting.version >= kSharedGpuVersion;
+  const bool has_two = setting.ranks_max > 1 && (setting.gpu_count > 1 || can_share);
+  const std::string name = "groups that end early";
+  const Watch watch(setting, [&] { return name + ": they do not end"; });
+  return say_outcome(setting, name, check_nccl_ends(setting, has_two));
+}
+
 }  // namespace
 
 bool check_nccl_ranks(const NcclRanks& setting) {
@@ -185,16 +201,12 @@ bool check_nccl_ranks(const NcclRanks& setting) {
                   " has one for each GPU, from 2.30 on it can "
                   "have several; GPUs here: " +
                   std::to_string(setting.gpu_count));
-      return true;
+      break;
     }
     Group group(setting, ranks);
-    const std::string failures = group.check();
-    setting.say((failures.empty() ? "ok      " : "FAILED  ") + group.name());
-    if (failures.empty()) continue;
-    setting.say(failures);
-    return false;
+    if (!say_outcome(setting, group.name(), group.check())) return false;
   }
-  return true;
+  return check_ends(setting);
 }
 
 }  // namespace gq::test

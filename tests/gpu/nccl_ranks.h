@@ -22,6 +22,7 @@ struct NcclRanks {
   int version = 0;      ///< of NCCL
   std::string options;  ///< of communicators, beside their timeout
   int timeout_ms = 20000;
+  int missing_ms = 2000;  ///< that one rank waits for a second one, which is missing
   /** A group that takes longer hangs where no timeout helps: in NCCL or CUDA itself. */
   int limit_ms = 60000;
   std::vector<std::string> formats = {"paper-gl8", "paper-ge8", "paper-gl4",  "paper-ge4",
@@ -36,8 +37,8 @@ struct NcclRanks {
   std::function<void(const std::string& sentence)> give_up;
 };
 
-/** Checks groups of 1 to ranks_max ranks, as far as there can be such, and says a line about each;
- * one that fails is the last. False if one failed. */
+/** Checks groups of 1 to ranks_max ranks, as far as there can be such, then groups that end early,
+ *  and says a line about each; one that fails is the last. False if one failed. */
 bool check_nccl_ranks(const NcclRanks& setting);
 
 }  // namespace gq::test

@@ -61,6 +61,7 @@ struct AddingSockets {
   gqsgd_transport sockets;
   Adder* adder;
   uint64_t sums = 0;
+  uint64_t early_sums = 0;   ///< that began before the one before them was there
   int32_t failing_code = 0;  ///< not 0: sums fail with it
 
   bool done(uint64_t request) { return adder->done(request); }
@@ -71,6 +72,7 @@ inline gqsgd_transport with_allreduce(AddingSockets* self) {
   table.allreduce = [](void* user, int32_t addend, void* numbers, size_t count, uint64_t* request) {
     AddingSockets& self = *static_cast<AddingSockets*>(user);
     if (self.failing_code != 0) return self.failing_code;
+    if (self.sums > 0) self.early_sums += self.done(kFirstOwnRequest + self.sums - 1) ? 0 : 1;
     *request = kFirstOwnRequest + self.sums++;
     self.adder->come(self.sockets.rank, *request, addend, numbers, count);
     return 0;

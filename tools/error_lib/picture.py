@@ -16,24 +16,25 @@ from .peers import PEERS  # noqa: E402
 PANELS = {"gauss": "normal values", "heavy": "heavy tails",
           "Fashion-MNIST step 45": "gradients, Fashion-MNIST",
           "digits step 600": "gradients, digits, late"}
-_PAPER, _BLOCKS, _ROTATED, _ADAPTIVE, _PEER = "#3b6fb6", "#2e8b57", "#c0392b", "#7d3c98", "0.35"
+_PAPER, _BLOCKS, _ROTATED = "#3b6fb6", "#2e8b57", "#c0392b"
+_ADAPTIVE, _RICE, _PEER = "#7d3c98", "#c77700", "0.35"
 # Scheme: label and colour, in the order of rows; those of other systems are grey.
 _ROWS = {
     "bfloat16 two-shot, random": ("bfloat16", _PEER),
     "rotated-8 direct": ("rotated-8", _ROTATED),
     "blocks-8 direct": ("blocks-8", _BLOCKS),
     "int8 two-shot, scale per 128, random": ("int8, random", _PEER),
-    "int8 two-shot, scale per 128, nearest": ("int8, nearest", _PEER),
     "paper-gl8 direct": ("paper-gl8, direct", _PAPER),
+    "rice-6 direct": ("rice-6", _RICE),
     "rotated-4-8 direct": ("rotated-4-8", _ROTATED),
-    "rotated-4 direct": ("rotated-4", _ROTATED),
+    "rice-4 direct": ("rice-4", _RICE),
     "adaptive-4 direct": ("adaptive-4", _ADAPTIVE),
     "int4 two-shot, scale per 128, random": ("int4, random", _PEER),
     "int4 two-shot, scale per 128, nearest": ("int4, nearest", _PEER),
     "paper-gl4 tree": ("paper-gl4, tree", _PAPER),
 }
 _CURVES = ("paper-gl8 direct", "blocks-8 direct", "rotated-8 direct", "rotated-4-8 direct",
-           "rotated-4 direct", "adaptive-4 direct", "int8 two-shot, scale per 128, random",
+           "adaptive-4 direct", "rice-4 direct", "int8 two-shot, scale per 128, random",
            "int4 two-shot, scale per 128, random")
 _BIASED = {peer.name for peer in PEERS if not peer.unbiased}
 

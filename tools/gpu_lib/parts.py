@@ -53,7 +53,7 @@ def all_parts(build, out, architecture, quick, device_count=1):
 def checking_parts(build, out, quick, device_count=1):
     """The same without configure and build."""
     return [*test_parts(build, TESTS, quick), *fused_process_parts(build, quick, device_count),
-            nccl_part(build, quick),
+            *nccl_parts(build, quick),
             *stage_benches(build, out, quick), *call_benches(build, quick, device_count),
             nccl_bench(build, quick),
             *sanitizer_parts(build, quick), array_part(build, quick)]
@@ -106,12 +106,14 @@ def build_parts(build, architecture):
                  missing=without("ninja"))]
 
 
-def nccl_part(build, quick):
+def nccl_parts(build, quick):
     """Ranks over NCCL, several on a GPU where NCCL has that; a group that hangs is named before the
-    part's own limit comes."""
+    part's own limit comes. Then by communicators that do not block."""
     ranks, seconds = (3, 20) if quick else (8, 60)
-    return Part("test nccl", [build / "tests/gpu/gpu_nccl", ranks, seconds], 3 * seconds,
-                nccl_environment())
+    program, environment = build / "tests/gpu/gpu_nccl", nccl_environment()
+    return [Part("test nccl", [program, ranks, seconds], 3 * seconds, environment),
+            Part("test nccl nonblocking", [program, 2, seconds], 2 * seconds,
+                 {**environment, "NCCL_COMM_BLOCKING": "0"})]
 
 
 def nccl_environment():
@@ -147,7 +149,7 @@ def call_benches(build, quick, device_count):
 
 
 def nccl_bench(build, quick):
-    """Allreduces over NCCL beside NCCL's own, of as many ranks as `nccl_part` has; a group that
+    """Allreduces over NCCL beside NCCL's own, of as many ranks as `nccl_parts` has; a group that
     hangs is named before the part's own limit comes."""
     return Part("bench nccl", [build / "bench/gpu/gpu_nccl_perf", "--calls", 5 if quick else 30,
                                "--limit", 30], 120, nccl_environment(), measures=True)

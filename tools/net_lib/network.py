@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 
 _SUBNET = "10.77.0"
@@ -25,6 +26,14 @@ def run(*command):
 def exit_when_terminated():
     """SIGTERM then ends this program as Ctrl-C does: hosts and ranks are removed on the way out."""
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    sys.unraisablehook = _exit_once_more
+
+
+def _exit_once_more(ignored):
+    """What is raised within a finalizer is ignored, and so would be an exit."""
+    if ignored.exc_type is not SystemExit:
+        return sys.__unraisablehook__(ignored)
+    return threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
 
 
 @contextlib.contextmanager
@@ -59,6 +68,13 @@ def processors_of(host_count):
     return [",".join(map(str, usable[k * own:(k + 1) * own] or usable)) for k in range(host_count)]
 
 
+def _end_processes_of(namespace):
+    """Ranks, and daemons of MPI, that wait for a peer whose link is down would stay."""
+    for number in run("ip", "netns", "pids", namespace).split():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(number), signal.SIGKILL)
+
+
 class Network:
     """Makes `host_count` hosts on entry and removes them on exit, whatever happened in between.
 
@@ -90,6 +106,7 @@ class Network:
         with undisturbed():
             for name in reversed(self._made):
                 with contextlib.suppress(RuntimeError):
+                    _end_processes_of(name)
                     run("ip", "netns", "delete", name)  # takes its links along
             self._made.clear()
 

@@ -58,11 +58,13 @@ Status predict(const CostQuestion& question, const CostConstants& constants, dou
   const bool halves = candidate->name == kFp16Hook;
   GQ_TRY(parse_quantizer(halves ? "none" : candidate->name.data(), &call.format));
   std::vector<Bucket> buckets = buckets_of(question.value_count);
+  double time_ns = 0;
   for (Bucket& bucket : buckets) {
-    call.value_count = halves ? (bucket.value_count + 1) / 2 : bucket.value_count;
+    const uint64_t value_count = halves ? (bucket.value_count + 1) / 2 : bucket.value_count;
+    const bool is_like_the_last = &bucket != buckets.data() && value_count == call.value_count;
+    call.value_count = value_count;
     Choice choice{};
-    double time_ns = 0;
-    GQ_TRY(choose(call, constants, false, &choice, &time_ns));
+    if (!is_like_the_last) GQ_TRY(choose(call, constants, false, &choice, &time_ns));
     bucket.call_ms = time_ns * 1e-6;
     candidate->call_ms += bucket.call_ms;
   }

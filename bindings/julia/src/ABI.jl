@@ -147,7 +147,7 @@ end
 @c LIBGQSGD gqsgd_comm_timeout(comm::gqsgd_comm, timeout_ms::Ptr{Int64})::gqsgd_status
 @c LIBGQSGD gqsgd_comm_set_counter(comm::gqsgd_comm, step::UInt64)::gqsgd_status
 @c LIBGQSGD gqsgd_comm_counter(comm::gqsgd_comm, step::Ptr{UInt64})::gqsgd_status
-@c LIBGQSGD gqsgd_comm_reserve(
+@c LIBGQSGD waiting gqsgd_comm_reserve(
     comm::gqsgd_comm, quantizer::gqsgd_quantizer, count::Csize_t, dtype::Int32)::gqsgd_status
 @c LIBGQSGD gqsgd_comm_stat(
     comm::gqsgd_comm, name::Cstring, value::Ptr{UInt64})::gqsgd_status

@@ -69,6 +69,7 @@ function reduce_many(words::AbstractVector{Vector{UInt32}}, q::Quantizer, norms:
                      count::Integer; site::Site)
     length(words) == site.size ||
         refuse("words has $(length(words)) vectors for $(site.size) ranks")
+    words = collect(words)  # a lazy vector makes new ones at each look
     foreach(operand -> require_length("an operand", operand, word_count(q, count, site)), words)
     require_length("norms", norms, norm_count(q, count))
     result = Vector{UInt32}(undef, result_word_count(q, count, site))
@@ -125,6 +126,7 @@ function reduce_rice(words::AbstractVector{Vector{UInt32}}, q::Quantizer,
                      groups::UnitRange{<:Integer}, count::Integer; site::Site)
     length(words) == site.size ||
         refuse("words has $(length(words)) vectors for $(site.size) ranks")
+    words = collect(words)  # a lazy vector makes new ones at each look
     call = rice_groups(q, count; site = site)
     foreach(operand -> require_length("an operand", operand, length(groups) * call.words_each),
             words)

@@ -1,9 +1,10 @@
 # Julia arguments as strings and numbers of the ABI. Only what cannot be handed on is refused here.
 
-"The string `first,name=value,..`: a pair, tuple or vector becomes a:b."
+"The string `first,name=value,..`: a pair, tuple or vector becomes a:b; `nothing` is left out."
 function joined_fields(first::AbstractString, fields)
     parts = isempty(first) ? String[] : [String(first)]
-    append!(parts, "$name=$(value_string(value))" for (name, value) in pairs(fields))
+    append!(parts, "$name=$(value_string(value))" for (name, value) in pairs(fields)
+            if value !== nothing)
     joined = join(parts, ',')
     '\0' in joined && refuse("the string $(repr(joined)) holds a NUL character")
     return joined

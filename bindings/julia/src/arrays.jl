@@ -79,6 +79,7 @@ end
 is_contiguous(::Array) = true
 function is_contiguous(x::AbstractArray)
     x isa StridedArray || return false
+    isempty(x) && return true
     expected = 1
     for (count, stride) in zip(size(x), strides(x))
         count == 1 || stride == expected || return false

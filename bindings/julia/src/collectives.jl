@@ -14,7 +14,8 @@ their borders: arrays of small values take the error of large ones beside them.
 - `q`: a [`Quantizer`](@ref). `schedule`: `:auto`, `:ring`, `:tree`, `:butterfly`, `:direct`,
   `:hierarchical`, `:native` or `:sparse`.
 - `step`, `index`: random key of this call, with seed and stream_id; equal on all ranks, below 2^32
-  and 2^16. Without a `step` the communicator's counter is used.
+  and 2^16. Two calls of one step need two indexes, else they draw the same numbers. Without a
+  `step` the communicator's counter is used.
 
 Every rank calls in the same order with the same arguments. Returns when the result is there:
 ranks of one process wait as tasks, others inside the library, where Julia's garbage collector

@@ -12,8 +12,8 @@ time.
 Options of all, by keyword (the library checks them):
 
 - `timeout_ms = 300000`: time without progress after which a call gives up; -1 for ever
-- `stream_id = 0`: enters the random key, so that groups of one program draw differently; equal on
-  all ranks, as all but `timeout_ms`, `threads` and `nontemporal_bytes`
+- `stream_id = 0`: enters the random key: groups that reduce results of others need other ones, or
+  means are biased; equal on all ranks, as all but `timeout_ms`, `threads` and `nontemporal_bytes`
 - `chunk_value_count = 65536`: values per message (57344 where messages leave the machine's memory,
   28672 with more than 4 ranks, 14336 with more than 8, a quarter as many floats); changes speed,
   never a bit of the result
@@ -67,8 +67,8 @@ end
 [`run_local`](@ref) does that.
 """
 function local_comms(n::Integer; options...)
-    handles = fill(ABI.gqsgd_comm(C_NULL), max(n, 1))
     rank_count = integer("n", Int32, n)
+    handles = Vector{ABI.gqsgd_comm}(undef, max(rank_count, 1))
     check(ABI.gqsgd_comm_create_local(rank_count, joined_fields("", options), handles))
     return [Comm(handle; shares_process = true) for handle in handles]
 end
@@ -93,14 +93,27 @@ is what [`unique_id`](@ref) made in one of the processes. Returns when all ranks
 [`GQSGDError`](@ref): `:TIMEOUT` names the missing ranks; `:MISMATCH` where sizes differ,
 `:DUPLICATE_RANK`, `:PEER_LOST` or `:VERSION`. Nothing is left behind then.
 """
-function process_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; options...)
-    length(unique_id) == ABI.UNIQUE_ID_SIZE_BYTES ||
-        refuse("unique_id has $(length(unique_id)) bytes, not $(ABI.UNIQUE_ID_SIZE_BYTES); ",
-               "pass on what unique_id() returned")
+process_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; options...) =
+    join_group(ABI.gqsgd_comm_create_process, "what unique_id() returned", unique_id, rank, size,
+               options)
+
+"Joins a group by its id; `origin` is what such an id is."
+function join_group(create, origin, unique_id, rank, size, options)
+    require_id(origin, unique_id)
+    return created() do handle
+        create(unique_id, integer("rank", Int32, rank), integer("size", Int32, size),
+               joined_fields("", options), handle)
+    end
+end
+
+require_id(origin, unique_id) = length(unique_id) == ABI.UNIQUE_ID_SIZE_BYTES ||
+    refuse("unique_id has $(length(unique_id)) bytes, not $(ABI.UNIQUE_ID_SIZE_BYTES); ",
+           "pass on $origin")
+
+"The communicator whose handle `create` writes to where it is told."
+function created(create)
     handle = Ref(ABI.gqsgd_comm(C_NULL))
-    check(ABI.gqsgd_comm_create_process(unique_id, integer("rank", Int32, rank),
-                                        integer("size", Int32, size), joined_fields("", options),
-                                        handle))
+    check(create(handle))
     return Comm(handle[]; shares_process = false)
 end
 
@@ -117,14 +130,11 @@ close this one before `MPI.Finalize()`. Throws [`GQSGDError`](@ref): `:UNSUPPORT
 initialised or does not allow calls from this thread, `:TIMEOUT` if a rank does not call.
 """
 function mpi_comm(fortran_handle::Union{Integer,Nothing} = nothing; options...)
-    handle, joined = Ref(ABI.gqsgd_comm(C_NULL)), joined_fields("", options)
-    if fortran_handle === nothing
-        check(ABI.gqsgd_comm_create_mpi_world(joined, handle))
-    else
-        number = integer("fortran_handle", Int32, fortran_handle)
-        check(ABI.gqsgd_comm_create_mpi_f(number, joined, handle))
-    end
-    return Comm(handle[]; shares_process = false)
+    joined = joined_fields("", options)
+    fortran_handle === nothing &&
+        return created(handle -> ABI.gqsgd_comm_create_mpi_world(joined, handle))
+    number = integer("fortran_handle", Int32, fortran_handle)
+    return created(handle -> ABI.gqsgd_comm_create_mpi_f(number, joined, handle))
 end
 
 """
@@ -244,9 +254,12 @@ end
 """
     reserve(comm, q, value_count, T = Float32)
 
-Makes workspace so that later calls of up to `value_count` values allocate nothing in the library.
-Concerns this rank only.
+Makes workspace so that later calls of `value_count` values allocate nothing in the library, and
+calls of fewer values little. Concerns this rank only. Waits for the end of requests in flight.
 """
-reserve(comm::Comm, q::Quantizer, value_count::Integer, ::Type{T} = Float32) where {T} =
-    check(ABI.gqsgd_comm_reserve(comm, q, integer("value_count", Csize_t, value_count),
-                                 dtype_number(T)))
+function reserve(comm::Comm, q::Quantizer, value_count::Integer, ::Type{T} = Float32) where {T}
+    # Inside the library this would stop tasks of this thread, which may be the other ranks.
+    comm.shares_process && foreach(await_end, lock(() -> copy(comm.requests), comm.lock))
+    return check(ABI.gqsgd_comm_reserve(comm, q, integer("value_count", Csize_t, value_count),
+                                        dtype_number(T)))
+end

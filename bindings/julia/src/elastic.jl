@@ -28,9 +28,9 @@ survivors are of two groups, and `:UNSUPPORTED` over MPI, NCCL and custom transp
 """
 function reconfigure(comm::Union{Comm,Nothing}, unique_id::Vector{UInt8}, rank::Integer,
                      members::AbstractVector{<:Integer}; options...)
-    length(unique_id) == ABI.UNIQUE_ID_SIZE_BYTES ||
-        refuse("unique_id has $(length(unique_id)) bytes, not $(ABI.UNIQUE_ID_SIZE_BYTES); ",
-               "pass on all bytes of the id")
+    require_id("all bytes of the id", unique_id)
+    # A closed communicator has the handle of a newcomer.
+    comm === nothing || check(ABI.gqsgd_comm_rank(comm, Ref(Int32(0))))
     handle = Ref(ABI.gqsgd_comm(C_NULL))
     numbers = Int32[integer("members", Int32, member) for member in members]
     old = comm === nothing ? ABI.gqsgd_comm(C_NULL) : comm
@@ -63,11 +63,11 @@ As with [`reconfigure`](@ref), ranks that are tasks of one process need a thread
 Throws `:REVOKED` where the others go on without this rank, or may do so, and `:UNSUPPORTED` over
 MPI, NCCL and custom transports.
 """
-function shrink(comm::Comm; recv::Union{Array,Nothing} = nothing, options...)
+function shrink(comm::Comm; recv::Union{AbstractArray,Nothing} = nothing, options...)
     handle, calls = Ref(ABI.gqsgd_comm(C_NULL)), Ref{Int32}(-1)
     members = zeros(Int32, comm.size)
     place, count, number = recv === nothing ? (C_NULL, 0, Int32(0)) :
-        (Ptr{Cvoid}(pointer(recv)), length(recv), dtype_number(eltype(recv)))
+        (host_address_of("recv", recv), length(recv), dtype_number(eltype(recv)))
     GC.@preserve recv check(
         ABI.gqsgd_comm_shrink(comm, place, count, number, joined_fields("", options), handle,
                               members, calls))

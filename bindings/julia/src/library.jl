@@ -47,7 +47,11 @@ function open_first(library::SharedLibrary)
         ispath(name) && !isfile(name) && error("$name is not a regular file")
         dlopen(name, library.flags)
     catch failure
-        error("$(library.soname) could not be loaded: $(sprint(showerror, failure)).\n",
+        reason = sprint(showerror, failure)
+        # Of a library for another architecture the loader says that there is no such file.
+        is_there = occursin('/', name) && isfile(name) && occursin("\n$name", reason)
+        error("$(library.soname) could not be loaded: $reason.\n",
+              is_there ? "The file is there; it is no library for $(Sys.ARCH).\n" : "",
               "Set ENV[\"$(library.variable)\"] to the file of a build or an installation ",
               "(it is $(repr(get(ENV, library.variable, ""))) now).")
     end
@@ -56,7 +60,7 @@ function open_first(library::SharedLibrary)
 end
 
 function require_version(handle, name)
-    found = ccall(dlsym(handle, :gqsgd_version), Int32, ())
+    found = ccall(symbol(handle, LIBGQSGD, :gqsgd_version), Int32, ())
     div(found, 10000) == VERSION.major && return
     error("$name is version $(version_number(found)); GQSGD $VERSION was written for ",
           "$(VERSION.major).x. Set ENV[\"GQSGD_LIBRARY\"] to a matching one.")
@@ -66,8 +70,16 @@ version_number(number) = VersionNumber(div(number, 10000), div(number, 100) % 10
 
 "The address of a C function, looked up at its first call."
 function address(slot::Ref{Ptr{Cvoid}}, library::SharedLibrary, name::Symbol)
-    slot[] == C_NULL && (slot[] = dlsym(opened(library), name))
+    slot[] == C_NULL && (slot[] = symbol(opened(library), library, name))
     return slot[]
+end
+
+"Where a C function lies; a library that lacks it is another one, or older than this package."
+function symbol(handle, library::SharedLibrary, name::Symbol)
+    found = dlsym(handle, name; throw_error = false)
+    found === nothing || return found
+    error("$(dlpath(handle)) has no $name: it is not the $(library.soname) of GQSGD $VERSION. ",
+          "Set ENV[\"$(library.variable)\"] to a matching one.")
 end
 
 """

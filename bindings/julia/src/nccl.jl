@@ -26,19 +26,10 @@ a rank is missing.
 Calls take arrays of the GPU (`CuArray`, with CUDA.jl loaded), are enqueued on the task's stream,
 and return before they are executed.
 """
-function nccl_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; options...)
-    length(unique_id) == ABI.UNIQUE_ID_SIZE_BYTES ||
-        refuse("unique_id has $(length(unique_id)) bytes, not $(ABI.UNIQUE_ID_SIZE_BYTES); ",
-               "pass on what nccl_unique_id() returned")
-    handle = Ref(ABI.gqsgd_comm(C_NULL))
-    check(ABI.gqsgd_comm_create_nccl(unique_id, integer("rank", Int32, rank),
-                                     integer("size", Int32, size), joined_fields("", options),
-                                     handle))
-    return Comm(handle[]; shares_process = false)
-end
+nccl_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; options...) =
+    join_group(ABI.gqsgd_comm_create_nccl, "what nccl_unique_id() returned", unique_id, rank, size,
+               options)
 
-function nccl_comm(nccl_comm::Ptr{Cvoid}; options...)
-    handle = Ref(ABI.gqsgd_comm(C_NULL))
-    check(ABI.gqsgd_comm_create_from_nccl(nccl_comm, joined_fields("", options), handle))
-    return Comm(handle[]; shares_process = false)
+nccl_comm(nccl_comm::Ptr{Cvoid}; options...) = created() do handle
+    ABI.gqsgd_comm_create_from_nccl(nccl_comm, joined_fields("", options), handle)
 end

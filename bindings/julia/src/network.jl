@@ -29,16 +29,9 @@ links that one does not fill; `ucx`, the file of the UCX to use, by default
 without UCX, `:TIMEOUT`, which names the missing ranks, `:MISMATCH` where sizes differ,
 `:DUPLICATE_RANK`, `:PEER_LOST` or `:VERSION`. Nothing is left behind then.
 """
-function network_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; options...)
-    length(unique_id) == ABI.UNIQUE_ID_SIZE_BYTES ||
-        refuse("unique_id has $(length(unique_id)) bytes, not $(ABI.UNIQUE_ID_SIZE_BYTES); ",
-               "pass on what network_id() returned on rank 0")
-    handle = Ref(ABI.gqsgd_comm(C_NULL))
-    check(ABI.gqsgd_comm_create_network(unique_id, integer("rank", Int32, rank),
-                                        integer("size", Int32, size), joined_fields("", options),
-                                        handle))
-    return Comm(handle[]; shares_process = false)
-end
+network_comm(unique_id::Vector{UInt8}, rank::Integer, size::Integer; options...) =
+    join_group(ABI.gqsgd_comm_create_network, "what network_id() returned on rank 0", unique_id,
+               rank, size, options)
 
 """
     env_comm(; options...) -> Comm
@@ -50,8 +43,5 @@ of one user on one machine get the transport of [`process_comm`](@ref), others t
 processes out. Throws what these throw, and `:INVALID_ARGUMENT` with the variable that is missing or
 wrong.
 """
-function env_comm(; options...)
-    handle = Ref(ABI.gqsgd_comm(C_NULL))
-    check(ABI.gqsgd_comm_create_env(joined_fields("", options), handle))
-    return Comm(handle[]; shares_process = false)
-end
+env_comm(; options...) =
+    created(handle -> ABI.gqsgd_comm_create_env(joined_fields("", options), handle))

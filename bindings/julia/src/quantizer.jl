@@ -15,8 +15,7 @@ independent rounding).
 
 `string(q)` is the full specification, every field named, which makes an equal quantizer. Immutable;
 any number of tasks and threads may use one at once; it may be sent to other processes. Throws
-[`GQSGDError`](@ref): `:INVALID_ARGUMENT` with what is allowed, `:UNSUPPORTED` for what this version
-does not have yet.
+[`GQSGDError`](@ref): `:INVALID_ARGUMENT` with what is allowed.
 """
 mutable struct Quantizer
     handle::ABI.gqsgd_quantizer

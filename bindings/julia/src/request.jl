@@ -42,8 +42,8 @@ function note_end(request::Request)
     return done[] == 1
 end
 
+# Under the lock, so that the failure of a request that has ended is there as well.
 function Base.isready(request::Request)
-    request.handle == C_NULL && return true
     comm = request.comm
     lock(comm.lock) do
         request.handle == C_NULL && return true
@@ -54,14 +54,18 @@ function Base.isready(request::Request)
 end
 
 # A task that waits lets others run on its thread: ranks of one process may be among them.
-function Base.fetch(request::Request)
+function await_end(request::Request)
     for _ in 1:POLLS_WITHOUT_SLEEP
-        isready(request) && break
+        isready(request) && return
         yield()
     end
     while !isready(request)
         sleep(POLL_INTERVAL_S)
     end
+end
+
+function Base.fetch(request::Request)
+    await_end(request)
     request.failure === nothing || throw(request.failure)
     return request.collective.result
 end

@@ -79,21 +79,22 @@ function reduction_of_many(outs, xs, comm, q; op = :mean, schedule = :auto, step
                            index = 0)
     prepared(comm, step, xs) do
         number, config = number_of("op", op, ABI.OPS), config_of(schedule, step, index)
-        for (name, list) in (("xs", xs), ("outs", outs)), each in list
+        kept, kept_outs = collect(xs), collect(outs)  # a lazy list makes new arrays at each look
+        for (name, list) in (("xs", kept), ("outs", kept_outs)), each in list
             each isa AbstractArray ||
                 refuse("$name has a $(typeof(each)), and no array; of one array use allreduce!")
         end
         length(outs) == length(xs) || refuse("outs has $(length(outs)) arrays for $(length(xs))")
-        types = unique(map(eltype, xs))
+        types = unique(map(eltype, kept))
         length(types) <= 1 || refuse("xs hold $(join(types, " and ")); make one call for each type")
-        send = Ptr{Cvoid}[address_of("xs[$k]", x) for (k, x) in pairs(xs)]
+        send = Ptr{Cvoid}[address_of("xs[$k]", x) for (k, x) in pairs(kept)]
         recv = Ptr{Cvoid}[address_of("outs[$k]", result_like(out, x, length(x)))
-                          for (k, out, x) in zip(eachindex(xs), outs, xs)]
+                          for (k, out, x) in zip(eachindex(kept), kept_outs, kept)]
         type = isempty(types) ? dtype_number(Float32) : dtype_number(only(types))
-        arguments = (q, send, recv, Csize_t[length(x) for x in xs], length(xs), type)
+        arguments = (q, send, recv, Csize_t[length(x) for x in kept], length(kept), type)
         Collective(ABI.gqsgd_allreduce_many, ABI.gqsgd_allreduce_many_start,
-                   (arguments..., number, config, stream_of(xs..., outs...)),
-                   (collect(xs), collect(outs)), outs)
+                   (arguments..., number, config, stream_of(kept..., kept_outs...)),
+                   (kept, kept_outs), outs)
     end
 end
 

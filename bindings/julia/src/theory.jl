@@ -10,6 +10,7 @@ array.
 """
 function simulate(xs::AbstractVector{<:AbstractArray}, q::Quantizer; op::Symbol = :mean,
                   schedule::Symbol = :auto, step = 0, index = 0, options...)
+    xs = collect(xs)
     send = operands(xs)
     result = similar(first(xs))
     recv = fill(C_NULL, length(xs))
@@ -31,6 +32,7 @@ which ranks share a node, without which `:hierarchical` is `:direct`.
 function expected_error(xs::AbstractVector{<:AbstractArray}, q::Quantizer;
                         schedule::Symbol = :auto, step = 0, index = 0, draws::Integer = 8,
                         options...)
+    xs = collect(xs)
     send, answer = operands(xs), Ref{Cdouble}(0)
     GC.@preserve xs check(ABI.gqsgd_expected_error(
         q, length(xs), send, length(first(xs)), dtype_number(eltype(first(xs))),
@@ -39,7 +41,8 @@ function expected_error(xs::AbstractVector{<:AbstractArray}, q::Quantizer;
     return answer[]
 end
 
-"One address per rank; all of one length and type."
+"One address per rank; all of one length and type. The caller keeps the arrays of the vector alive:
+collected, as a lazy one makes new ones at each look."
 function operands(xs)
     isempty(xs) && refuse("xs is empty; give one array per rank")
     for (k, x) in pairs(xs)

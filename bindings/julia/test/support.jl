@@ -102,6 +102,21 @@ function is_known(answer, values)
     return sum == integer(answer, "result_checksum")
 end
 
+"""
+A list that makes a new array at each look and forgets it, as lazy ones do: when the collector finds
+an array, its values become NaN.
+"""
+struct LazyList{T} <: AbstractVector{Vector{T}}
+    arrays::Vector{Vector{T}}
+end
+Base.size(list::LazyList) = size(list.arrays)
+function Base.getindex(list::LazyList, k::Int)
+    spoil(x) = fill!(reinterpret(UInt8, x), 0xff)
+    made = finalizer(spoil, copy(list.arrays[k]))
+    GC.gc()
+    return made
+end
+
 "The status of what a call throws; `:nothing` if it throws nothing."
 function status_of(f)
     try
@@ -119,6 +134,12 @@ julia_command(file, arguments...) = `$(Base.julia_cmd()) --startup-file=no --pro
 
 # `addenv` itself came with Julia 1.6.
 addenv_(command, variables...) = setenv(command, merge(Dict(ENV), Dict(variables)))
+
+"What a new Julia prints that runs `code` with other environment variables."
+function printed(code, variables...)
+    command = `$(Base.julia_cmd()) --startup-file=no --project=$PACKAGE -e $code`
+    return read(ignorestatus(addenv_(command, variables...)), String)
+end
 
 "What `f` gives within a time limit; a test that waits for ever says so instead."
 function within(f, seconds)

@@ -50,6 +50,14 @@ end
     @test results[1] == results[2] == (Float16[0.5, 3], [1.0, 6.0], Float32[])
 end
 
+@testset "a view of nothing is an empty array, whatever its strides" begin
+    results = run_local(2) do comm
+        rows = view(zeros(Float32, 4, 6), 1:0, 2:3)
+        size(allreduce!(rows, comm, Quantizer()))
+    end
+    @test results == [(0, 2), (0, 2)]
+end
+
 @testset "measured costs are those of all ranks, and repeat themselves as a string" begin
     measured = run_local(2; costs = :measure) do comm
         before = GQSGD.costs(comm)
@@ -114,8 +122,15 @@ end
     @test all(==(results[1]), results)
 end
 
+@testset "an option that is nothing is left out" begin
+    comm, = local_comms(1; timeout_ms = nothing, costs = nothing)
+    @test GQSGD.timeout_ms(comm) == 300000
+    close(comm)
+end
+
 @testset "options and numbers of ranks that make no sense are refused" begin
     @test status_of(() -> local_comms(0)) == :INVALID_ARGUMENT
+    @test status_of(() -> local_comms(2^40)) == :INVALID_ARGUMENT
     @test status_of(() -> local_comms(2; speed = :high)) == :INVALID_ARGUMENT
     @test status_of(() -> process_comm(UInt8[], 0, 1)) == :INVALID_ARGUMENT
     @test status_of(() -> process_comm(unique_id(), 2, 2)) == :INVALID_ARGUMENT

@@ -12,13 +12,16 @@
     @test status_of(() -> reconfigure(old[1], id, 0, [-1])) == :INVALID_ARGUMENT
     @test status_of(() -> reconfigure(nothing, local_id(), 0, [0])) == :MISMATCH
     foreach(close, old)
+    @test status_of(() -> reconfigure(old[2], local_id(), 0, [1])) == :BAD_HANDLE
 end
 
 @testset "the last rank goes on alone" begin
     old, q = local_comms(2; stream_id = 4, timeout_ms = 30000), Quantizer("rotated-4")
     close(old[1])
     @test revoke(old[2]) == [0]
-    left = shrink(old[2]; recv = zeros(Float32, 500))
+    @test status_of(() -> shrink(old[2]; recv = view(zeros(Float32, 9), 1:2:9))) ==
+          :INVALID_ARGUMENT
+    left = shrink(old[2]; recv = view(zeros(Float32, 600), 1:500))
     @test (left.members, left.calls) == ([1], :repeat)
     input = gradient(1, 500)
     @test allreduce(input, left.comm, q) == simulate([input], q; step = 0, stream_id = 4)

@@ -1,17 +1,37 @@
 # How the library is found, and the error where it is not.
 
-"What a new Julia prints that runs `code` with other environment variables."
-function printed(code, variables...)
-    command = `$(Base.julia_cmd()) --startup-file=no --project=$PACKAGE -e $code`
-    return read(ignorestatus(addenv_(command, variables...)), String)
-end
-
 @testset "the package loads without the library, and its first use names what was tried" begin
     code = "using GQSGD; try Quantizer() catch e; showerror(stdout, e) end"
     text = printed(code, "GQSGD_LIBRARY" => "/nowhere/libgqsgd.so")
     @test occursin("libgqsgd.so.0 could not be loaded", text)
     @test occursin("/nowhere/libgqsgd.so", text)
     @test occursin("GQSGD_LIBRARY", text)
+end
+
+@testset "a library of another kind or version is named with what it lacks" begin
+    code = "using GQSGD; try Quantizer() catch e; showerror(stdout, e) end"
+    text = printed(code, "GQSGD_LIBRARY" => "libm.so.6")
+    @test occursin(r"libm.* has no gqsgd_version: it is not the libgqsgd.so.0 of GQSGD 0\.", text)
+    mktempdir() do folder
+        source, older = joinpath(folder, "older.c"), joinpath(folder, "libgqsgd.so")
+        write(source, "int gqsgd_version(void) { return 1; }")
+        run(`cc -shared -fPIC -o $older $source`)
+        text = printed(code, "GQSGD_LIBRARY" => older)
+        @test occursin("$older has no gqsgd_quantizer_create: it is not", text)
+        @test occursin("Set ENV[\"GQSGD_LIBRARY\"] to a matching one", text)
+    end
+end
+
+@testset "a library of another architecture is not said to be missing" begin
+    mktempdir() do folder  # the loader says "No such file" of it
+        foreign = joinpath(folder, "libgqsgd.so")
+        bytes = read(GQSGD.library_path())
+        bytes[19:20] = [0xf3, 0x00]  # e_machine: RISC-V
+        write(foreign, bytes)
+        code = "using GQSGD; try Quantizer() catch e; showerror(stdout, e) end"
+        text = printed(code, "GQSGD_LIBRARY" => foreign)
+        @test occursin("The file is there; it is no library for $(Sys.ARCH)", text)
+    end
 end
 
 @testset "a FIFO as the library is refused at once" begin

@@ -50,7 +50,7 @@ end
     call() = allreduce(ones(Float32, 4), only(local_comms(1)), Quantizer("none"))
     descriptors() = length(readdir("/proc/self/fd"))
     before = descriptors()
-    @test growth_kb(call, 200, 1000) < GROWTH_MAX_KB
+    @test growth_kb(call, 1000, 1000) < GROWTH_MAX_KB  # the heap has its size after some hundred
     GC.gc()
     @test descriptors() <= before + 4
 end

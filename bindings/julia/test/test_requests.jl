@@ -15,6 +15,21 @@
     @test all(==(expected[[4, 2, 5, 1, 3]]), results)
 end
 
+@testset "every task that waits for a request learns that it has failed" begin
+    # Its failure is taken down slowly here, so that others look in the meantime.
+    code = """
+        using GQSGD
+        GQSGD.failure_of(code::Int32) =
+            (sleep(0.2); invoke(GQSGD.failure_of, Tuple{Integer}, code))
+        comm, = local_comms(1)
+        q = Quantizer("blocks-8", nonfinite = :error)
+        request = allreduce_start!(Float32[NaN], comm, q)
+        outcome() = try fetch(request) catch failure; failure.status end
+        join(stdout, map(fetch, [@async(outcome()) for _ in 1:3]), ' ')
+        """
+    @test printed(code) == "NONFINITE NONFINITE NONFINITE"
+end
+
 @testset "a request is not ready before its peer has come" begin
     first, second = local_comms(2)
     x, q = ones(Float32, 10), Quantizer("none")
@@ -22,6 +37,16 @@ end
     @test !isready(request) && repr(request) == "Request(rank 0, under way)"
     wait(allreduce_start!(zeros(Float32, 10), x, second, q; op = :sum))
     @test within(() -> fetch(request), 60) == fill(2f0, 10)
+    foreach(close, (first, second))
+end
+
+@testset "workspace is reserved after the requests in flight, whose peers may be tasks" begin
+    first, second = local_comms(2; timeout_ms = 20000)
+    x, q = ones(Float32, 10), Quantizer("none")
+    request = allreduce_start!(copy(x), first, q)
+    peer = @async allreduce(x, second, q)
+    GQSGD.reserve(first, q, 1000)
+    @test isready(request) && fetch(request) == fetch(peer) == x
     foreach(close, (first, second))
 end
 

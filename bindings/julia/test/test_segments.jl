@@ -20,6 +20,15 @@ end
     @test run_local(comm -> allreduce_many!([], comm, Quantizer("none")), 2) == [[], []]
 end
 
+@testset "arrays of a lazy list live until the end of the call" begin
+    outs = [[zeros(Float32, 3) for _ in 1:3] for _ in 1:2]
+    run_local(2) do comm
+        xs = LazyList([fill(Float32(k + comm.rank), 3) for k in 1:3])
+        allreduce_many!(outs[comm.rank + 1], xs, comm, Quantizer("none"))
+    end
+    @test outs[1] == outs[2] == [fill(k + 0.5f0, 3) for k in 1:3]
+end
+
 @testset "arrays of one call share a budget of bits" begin
     q = Quantizer("adaptive-4", seed = 3)
     inputs(rank) = [100 .* gradient(rank, 8192), gradient(rank + 2, 8192), gradient(rank + 4, 8192),

@@ -50,6 +50,7 @@ end
     codes = [Stages.quantize(x, q, norms; site = site(r - 1)) for (r, x) in enumerate(inputs)]
     owner = Site(rank = 0, size = n, step = 6, hop = 1)
     sums, scales = Stages.reduce_many(codes, q, norms, count; site = owner)
+    @test Stages.reduce_many(LazyList(codes), q, norms, count; site = owner) == (sums, scales)
     values = Stages.dequantize(sums, q, scales, count; site = owner)
     @test values == simulate(inputs, q; schedule = :direct, step = 6)
 end
@@ -67,8 +68,8 @@ end
         own = min(rank * each, groups.count):(min((rank + 1) * each, groups.count) - 1)
         places = (first(own) * groups.words_each + 1):((last(own) + 1) * groups.words_each)
         owner = Site(rank = rank, size = n, step = 6, hop = 1)
-        append!(sums, Stages.reduce_rice([words[places] for words in codes], q, own, count;
-                                         site = owner))
+        operands = LazyList([words[places] for words in codes])
+        append!(sums, Stages.reduce_rice(operands, q, own, count; site = owner))
     end
     values = Stages.dequantize(sums, q, norms, count; site = site(0))
     @test values == simulate(inputs, q; schedule = :direct, step = 6)

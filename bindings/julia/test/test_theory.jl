@@ -18,6 +18,12 @@ end
     @test predict_time(q, 4, 1000; schedule = :direct, constants = "") == built_in
 end
 
+@testset "arrays of a lazy list live until the end" begin
+    inputs, q = [gradient(rank, 300) for rank in 0:2], Quantizer("blocks-8")
+    @test simulate(LazyList(inputs), q) == simulate(inputs, q)
+    @test expected_error(LazyList(inputs), q) == expected_error(inputs, q)
+end
+
 @testset "the expected error of a format is that of its draws" begin
     inputs = [gradient(rank, 2000) for rank in 0:1]
     exact = expected_error(inputs, Quantizer("none"))

@@ -4,6 +4,7 @@ loading of the library."""
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sysconfig
 import threading
@@ -275,10 +276,19 @@ def _folders() -> list[Path]:
 
 
 def load(name: str, mode: int = ctypes.DEFAULT_MODE) -> ctypes.CDLL:
-    """ctypes.CDLL, which would wait for a writer where a path names a FIFO. Raises OSError."""
+    """ctypes.CDLL, which would wait for a writer where a path names a FIFO, and which says "No such
+    file" of one for another architecture. Raises OSError."""
     if "/" in name and os.path.exists(name) and not os.path.isfile(name):
         raise OSError(f"{name} is not a regular file")
-    return ctypes.CDLL(name, mode=mode)
+    try:
+        return ctypes.CDLL(name, mode=mode)
+    except OSError as error:
+        missing = str(error).startswith(f"{name}: ") and os.strerror(errno.ENOENT) in str(error)
+        if missing and "/" in name and os.path.isfile(name):
+            raise OSError(
+                f"{name} is for another architecture than {os.uname().machine}"
+            ) from None
+        raise
 
 
 def _open(name: str, tried: list[str]) -> ctypes.CDLL:

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from ._companion import MPI
+from .arguments import integer
 from .errors import Unsupported, check
 
 # Function: its arguments; all return a status.
@@ -36,7 +37,8 @@ def create(mpi_comm: Any, options: bytes) -> int:
             hint = f"; hint: {_HINT}" if "not initialised" in str(error) else ""
             raise Unsupported(f"{error}{hint}") from None
     else:
-        number = mpi_comm if isinstance(mpi_comm, int) else mpi_comm.py2f()
+        given = mpi_comm.py2f() if hasattr(mpi_comm, "py2f") else mpi_comm
+        number = integer("mpi_comm", given, ctypes.c_int32)
         check(library().gqsgd_comm_create_mpi_f(number, options, ctypes.byref(handle)))
     assert handle.value is not None
     return handle.value

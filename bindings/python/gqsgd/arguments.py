@@ -11,6 +11,8 @@ import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _abi
 from .errors import InvalidArgument
 
@@ -40,7 +42,7 @@ def c_string(name: str, text: Any) -> bytes:
 
 
 def _value_string(value: Any) -> str:
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     values = sequence(value)
     return str(value) if values is None else ":".join(map(str, values))
@@ -79,12 +81,19 @@ def integer(name: str, value: Any, c_type: Any, most: int | None = None) -> int:
 
 def whole_id(unique_id: bytes, hint: str) -> bytes:
     """The bytes of a unique id; C would read beyond the end of a shorter one."""
-    if len(unique_id) != _abi.UNIQUE_ID_SIZE_BYTES:
+    try:
+        len(unique_id)  # of a number bytes() would be as many zeros
+        whole = bytes(unique_id)
+    except TypeError:
+        raise TypeError(
+            f"unique_id is a {type(unique_id).__name__}, not bytes; hint: pass on {hint}"
+        ) from None
+    if len(whole) != _abi.UNIQUE_ID_SIZE_BYTES:
         raise InvalidArgument(
-            f"unique_id has {len(unique_id)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
+            f"unique_id has {len(whole)} bytes, not {_abi.UNIQUE_ID_SIZE_BYTES}; "
             f"hint: pass on {hint}"
         )
-    return bytes(unique_id)
+    return whole
 
 
 def number_of(field: str, name: str, numbers: dict[str, int]) -> int:

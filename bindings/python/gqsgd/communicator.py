@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from . import _abi, _mpi
-from .arguments import STEP_MAX, config, integer, joined_fields, whole_id
+from .arguments import STEP_MAX, c_string, config, integer, joined_fields, whole_id
 from .arrays import dtype_number
 from .collectives.array import ArrayCollectives
 from .collectives.request import InFlight, Request
 from .collectives.segments import SegmentCollectives
 from .errors import GqsgdError, check
-from .log import attach_logger
+from .log import attach_logger, interruptible
 from .memory import stream_for_refusal
 from .nccl import NcclGroups
 from .network import ElasticGroups, NetworkGroups
@@ -47,7 +47,7 @@ class Communicator(
     Options of all, by keyword (the library checks them), equal on all ranks but for timeout_ms,
     threads and nontemporal_bytes:
         timeout_ms=300000        time without progress after which a call gives up; -1 for ever
-        stream_id=0              enters the random key: groups of one program draw differently
+        stream_id=0              enters the random key: groups that reduce results of others differ
         chunk_value_count=65536  values per message; where messages travel 57344, 28672 with over 4
                                  ranks, 14336 with over 8, a quarter as many floats; alters no bit
         threads=1                that compute for a rank; changes no bit, and ranks may differ
@@ -123,7 +123,8 @@ class Communicator(
         """Joins the ranks of an MPI communicator, which all call it; needs libgqsgd_mpi.so.
 
         mpi_comm: a communicator of mpi4py, or any MPI communicator's Fortran handle; None is
-            MPI_COMM_WORLD. It is duplicated. Close this one before MPI_Finalize.
+            MPI_COMM_WORLD. It is duplicated. Close this one before MPI_Finalize. Without stream_id
+            communicators of other ranks draw other random numbers.
         Raises Unsupported if MPI is not initialised (`from mpi4py import MPI` does it) or does not
         allow calls from this thread, Timeout if a rank does not call, ImportError.
         """
@@ -144,7 +145,8 @@ class Communicator(
         self, function: str, arguments: tuple[Any, ...], arrays: Any, result: Any
     ) -> Request:
         """Starts a collective; its arrays are kept, before Ctrl-C can come, until it has ended."""
-        self._in_flight.free_dropped()
+        with self._interruptible():
+            self._in_flight.free_dropped()
         handle = ctypes.c_void_p()
         self._in_flight.keep(id(handle), arrays)  # no token is as small as an address
         try:
@@ -167,8 +169,8 @@ class Communicator(
             self._call("gqsgd_comm_refuse", reason, settings, stream_for_refusal(x, stream))
 
     def reserve(self, q: Quantizer, value_count: int, dtype: DTypeLike = np.float32) -> None:
-        """Makes workspace so that later calls of up to `value_count` values allocate nothing.
-        Concerns this rank only."""
+        """Makes workspace so that later calls of `value_count` values allocate nothing, and calls
+        of fewer values little. Concerns this rank only."""
         count = integer("value_count", value_count, ctypes.c_size_t)
         self._call("gqsgd_comm_reserve", handle_of(q), count, dtype_number(dtype))
 
@@ -199,7 +201,7 @@ class Communicator(
         those, which costs less. For any thread at any moment, also during calls; complete once a
         call has returned."""
         return Stats(
-            (name, self._get("gqsgd_comm_stat", ctypes.c_uint64, name.encode()))
+            (name, self._get("gqsgd_comm_stat", ctypes.c_uint64, c_string("name", name)))
             for name in names or _abi.STAT_NAMES
         )
 
@@ -250,8 +252,8 @@ class Communicator(
         # Functions are kept: at interpreter exit modules may be gone already.
         if getattr(self, "_handle", None):
             self._destroy(self._handle)
-            if not self._is_finalizing():
-                self._in_flight.free_dropped()
+        if hasattr(self, "_in_flight") and not self._is_finalizing():
+            self._in_flight.free_dropped()  # also of a closed one, whose requests came later
 
     def _call(self, function: str, *arguments: Any) -> None:
         self._checked(getattr(_abi.library(), function), self._handle, *arguments)
@@ -259,9 +261,14 @@ class Communicator(
     def _checked(self, function: Any, *arguments: Any) -> None:
         """Runs what may call a custom transport."""
         if self._table is None:
-            check(function(*arguments))
+            with interruptible():
+                check(function(*arguments))
         else:
             self._table.checked(function, *arguments)
+
+    def _interruptible(self) -> AbstractContextManager[Any]:
+        """The context of a call of the library that calls Python back."""
+        return interruptible() if self._table is None else self._table.interruptible()
 
     def _get(self, function: str, c_type: Any, *arguments: Any) -> int:
         result = c_type()

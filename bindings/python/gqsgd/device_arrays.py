@@ -132,6 +132,8 @@ def _is_tensor(x: Any) -> bool:
 def _view_tensor(x: Any, role: str) -> DeviceView:
     if not x.is_contiguous():
         raise _gaps(role, tuple(x.shape), tuple(x.stride()))
+    if x.is_neg():  # the imaginary part of a conjugate, whose memory has the other sign
+        raise InvalidArgument(f"{role} is negated when it is read; hint: {role}.resolve_neg()")
     dtype = str(x.dtype).removeprefix("torch.")
     return DeviceView(x, int(x.data_ptr()), tuple(x.shape), dtype)
 

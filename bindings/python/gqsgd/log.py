@@ -12,10 +12,12 @@ import atexit
 import logging
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from . import _abi
 from .arguments import number_of
+from .interrupt import Interrupt
 
 _LOGGER = logging.getLogger("gqsgd")
 _LOGGING_LEVELS = {
@@ -24,6 +26,7 @@ _LOGGING_LEVELS = {
     _abi.LOG_LEVELS["trace"]: logging.DEBUG,
 }
 
+_NO_CALLBACK = nullcontext()
 _callback: Any = None  # the library has its address: it must outlive the registration
 _is_chosen = False  # where lines go: by the program, or by the first communicator
 
@@ -39,6 +42,8 @@ def set_log(callback: Callable[[int, str], object] | None, level: str = "info") 
     """
     global _callback, _is_chosen
     number = number_of("level", level, _abi.LOG_LEVELS)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback is a {type(callback).__name__}, not a function (number, line)")
     new = _abi.LogCallback(
         0
         if callback is None
@@ -71,6 +76,12 @@ def attach_logger() -> None:
     _is_chosen = True
     if not os.environ.get("GQSGD_LOG") and _LOGGER.isEnabledFor(logging.INFO):
         log_to_logging()
+
+
+def interruptible() -> AbstractContextManager[Any]:
+    """The context of a call of the library that may log: a KeyboardInterrupt at the entry of the
+    callback would be lost."""
+    return Interrupt() if _callback else _NO_CALLBACK
 
 
 def _enabled_level() -> str:

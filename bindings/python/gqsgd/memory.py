@@ -42,17 +42,18 @@ class Memory(ABC):
         """`x` as `count` norms or scales."""
         return _checked(self._view_array(x, role), role, ("float32",), count, False)
 
-    def result(self, out: Any, like: View) -> View:
-        """`out` as values to write, of the shape and dtype of `like`; new memory for None."""
+    def result(self, out: Any, like: View, role: str = "out", other: str = "x") -> View:
+        """`out` as values to write, of the shape and dtype of `like`; new memory for None. Errors
+        have `role` and `other` as their names."""
         if out is None:
             return like.empty_like()
         if out is like.owner:
-            return _checked(like, "out", _VALUES, None, write=True)
-        view = self.values(out, "out", write=True)
+            return _checked(like, role, _VALUES, None, write=True)
+        view = self.values(out, role, write=True)
         if (view.dtype, view.shape) != (like.dtype, like.shape):
             raise InvalidArgument(
-                f"out is {view.dtype} of shape {view.shape}, x is {like.dtype} of shape "
-                f"{like.shape}; hint: out=np.empty_like(x)"
+                f"{role} is {view.dtype} of shape {view.shape}, {other} is {like.dtype} of shape "
+                f"{like.shape}; hint: np.empty_like({other})"
             )
         return view
 
@@ -73,8 +74,8 @@ class Memory(ABC):
         """A new array beside `like`."""
 
     @abstractmethod
-    def copied(self, words: View, out: Any) -> View:
-        """`out`, or new memory, with a copy of `words`."""
+    def copied(self, words: View, out: Any, other: View) -> View:
+        """`out`, or new memory, with a copy of `words`, which `other` is not changed by."""
 
     @abstractmethod
     def _view_values(self, x: Any, role: str) -> View: ...
@@ -94,9 +95,11 @@ class HostMemory(Memory):
         made = np.empty(count, dtype)
         return Buffer(made, made, made.dtype.name)
 
-    def copied(self, words: Buffer, out: Any) -> Buffer:
+    def copied(self, words: Buffer, out: Any, other: Buffer) -> Buffer:
         copy = self.words(np.empty_like(words.view) if out is None else out, "out", words.count,
                           write=True)
+        if np.may_share_memory(copy.view, other.view):  # exact: neither has gaps
+            raise InvalidArgument("out overlaps a, which would be lost; hint: out=b, or no out")
         np.copyto(copy.view, words.view)
         return copy
 
@@ -122,7 +125,7 @@ class DeviceMemory(Memory):
         name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
         return self._view_array(device_arrays.empty(like, count, name), "the result")
 
-    def copied(self, words: DeviceView, out: Any) -> DeviceView:
+    def copied(self, words: DeviceView, out: Any, other: DeviceView) -> DeviceView:
         raise InvalidArgument("on a device reduce works in place; hint: out=b")
 
     def _view_values(self, x: Any, role: str) -> DeviceView:

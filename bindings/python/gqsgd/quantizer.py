@@ -23,7 +23,7 @@ class Quantizer:
     independent rounding). `gqsgd.PRESETS` has the presets, docs/PRESETS.md the fields.
 
     The library reads and checks the resulting specification: it raises InvalidArgument, with what
-    is allowed, for unknown names and values, Unsupported for what this version does not have yet.
+    is allowed, for unknown names and values.
 
     Two quantizers are equal when their full specifications are. Immutable; any number of threads
     may use one at once; pickles as its specification.

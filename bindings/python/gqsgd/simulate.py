@@ -168,8 +168,8 @@ class VerifiedGroups:
         raise NotImplementedError
 
     def verify(self, flipped_rank: int = -1) -> Verified:
-        """Makes every call that presets, schedules and types of values allow (240, in about a
-        second), and compares the results with those of virtual ranks and with digests of the
+        """Makes every call that presets, schedules and types of values allow (some 240, in about
+        a second), and compares the results with those of virtual ranks and with digests of the
         reference, which are part of the library. Every rank calls with the same arguments; the
         counter stays as it is.
 

@@ -142,13 +142,14 @@ def reduce(
 
     a: what came from the peer; b: this rank's own; equally many words.
     count: values in each, by default one for every lane.
-    out: where the result goes; `out=b` is in place, None makes a new array. On a device `out=b`.
+    out: where the result goes, not into `a`; `out=b` is in place, None makes a new array. On a
+        device `out=b`.
     """
     memory = memory_of(b, stream)
     count = _lanes(memory, q, b) if count is None else count
     size = _word_count(q, count, site)
     peers, own = memory.words(a, "a", size), memory.words(b, "b", size, write=out is b)
-    result = own if out is b else memory.copied(own, out)
+    result = own if out is b else memory.copied(own, out, peers)
     check(
         _abi.library().gqsgd_reduce(
             handle_of(q), site._pointer(), peers.address, result.address, count, memory.stream
@@ -172,7 +173,7 @@ def reduce_many(
     words: `site.size` arrays in rank order; norms: the global norms. One scale per norm.
     count: values in each, by default one for every lane; give it where the last word is not full.
     """
-    if not words or len(words) != site.size:
+    if len(words) == 0 or len(words) != site.size:
         raise InvalidArgument(f"words has {len(words)} arrays, site.size is {site.size}")
     memory = memory_of(words[0], stream)
     count = _lanes(memory, q, words[0]) if count is None else count
@@ -268,7 +269,7 @@ def reduce_rice(
     site: with `hop=1` the random words, and so the bits, are those of an allreduce; with 0 the
         sums are as right, but have other bits.
     """
-    if not words or len(words) != site.size:
+    if len(words) == 0 or len(words) != site.size:
         raise InvalidArgument(f"words has {len(words)} arrays, site.size is {site.size}")
     if not isinstance(groups, range) or groups.step != 1:
         raise InvalidArgument(f"groups is {groups!r}; a range with step 1 is needed")

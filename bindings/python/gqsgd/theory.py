@@ -75,7 +75,7 @@ def predict_time(
     all with None, have built-in values: ranks with processors of their own at 10 Gbit/s.
     schedule: "auto" is what it would choose with these constants; with None it is direct.
 
-    By arithmetic on the moves of one rank: 100,000 ranks are no harder than two. Raises
+    By arithmetic on the moves of one rank, for 100,000 ranks mostly in 0.1 s. Raises
     InvalidArgument for a malformed string, Unsupported for "sparse", whose time depends on values,
     and for "native" without the constants of it.
     """

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from . import _transport
-from .arguments import c_string
+from .arguments import c_string, integer
 from .errors import GqsgdError, check
 from .interrupt import Interrupt
 
@@ -81,7 +81,8 @@ class Table:
 
     def create(self, options: bytes) -> int:
         """A handle of a communicator over the table."""
-        rank, size = self._transport.rank, self._transport.size
+        rank = integer("rank", self._transport.rank, ctypes.c_int32)
+        size = integer("size", self._transport.size, ctypes.c_int32)
         return _transport.create(rank, size, self._fields, options)
 
     def checked(self, function: Any, *arguments: Any) -> None:
@@ -107,16 +108,17 @@ class Table:
         return raised
 
     def _send(self, _: Any, peer: int, address: int, size_bytes: int, request: Any) -> int:
-        return self._start(self._transport.send, peer, address, size_bytes, request)
+        return self._start("send", peer, address, size_bytes, request)
 
     def _receive(self, _: Any, peer: int, address: int, size_bytes: int, request: Any) -> int:
-        return self._start(self._transport.receive, peer, address, size_bytes, request)
+        return self._start("receive", peer, address, size_bytes, request)
 
-    def _start(self, start: Any, peer: int, address: int, size_bytes: int, request: Any) -> int:
+    def _start(self, method: str, peer: int, address: int, size_bytes: int, request: Any) -> int:
         try:
             self._interrupt.look()
             memory = (ctypes.c_ubyte * size_bytes).from_address(address)
-            request[0] = start(peer, memoryview(memory).cast("B"))
+            number = getattr(self._transport, method)(peer, memoryview(memory).cast("B"))
+            request[0] = integer(f"what {method} returned", number, ctypes.c_uint64)
         except BaseException as error:
             return self._failed(error)
         return 0

@@ -143,31 +143,11 @@ uint32_t read_one_by_one(RiceCursor& cursor, uint32_t first, uint32_t count, Til
   return count;
 }
 
-/** The same, all of them together; false, and nothing is passed, if not all are there. */
+#if GQ_VBMI
+
+/** The same, all of them together, the places of 64 bits' ones at once; false, and nothing is
+ *  passed, if not all are there. */
 bool read_together(RiceCursor& at, uint32_t first, uint32_t count, TileEnds& tile) {
-  RiceCursor cursor = at;
-  const uint32_t codes = cursor.take_head(first, count, tile);
-  uint8_t* const places = tile.place + TileEnds::kFirst;
-  places[-1] = 0xff;
-  uint32_t found = 0, end = ~0u;
-  for (uint32_t k = 0; found < codes; ++k) {
-    if (k == kReadWindows) return false;
-    const uint64_t ones = cursor.window(k);
-    put_places(ones, 64 * k, places + found);
-    found += static_cast<uint32_t>(__builtin_popcountll(ones));
-    end = 64 * k + places[codes - 1] % 64;
-  }
-  if (!cursor.pass_codes(codes, end, tile)) return false;
-  at = cursor;
-  return true;
-}
-
-#if GQ_VECTOR_BYTES == 64
-
-/** The same with instructions that not every processor with AVX-512 has: the places of 64 bits'
- *  ones at once. */
-__attribute__((target("avx512vbmi2,bmi,bmi2,popcnt"))) bool read_together_vbmi2(
-    RiceCursor& at, uint32_t first, uint32_t count, TileEnds& tile) {
   RiceCursor cursor = at;
   const uint32_t codes = cursor.take_head(first, count, tile);
   uint8_t* const places = tile.place + TileEnds::kFirst;
@@ -190,19 +170,27 @@ __attribute__((target("avx512vbmi2,bmi,bmi2,popcnt"))) bool read_together_vbmi2(
   return true;
 }
 
-#endif
+#else
 
-using ReadTogether = bool (*)(RiceCursor&, uint32_t, uint32_t, TileEnds&);
-
-ReadTogether fastest_reading() {
-#if GQ_VECTOR_BYTES == 64
-  if (__builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2") &&
-      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("popcnt")) {
-    return read_together_vbmi2;
+bool read_together(RiceCursor& at, uint32_t first, uint32_t count, TileEnds& tile) {
+  RiceCursor cursor = at;
+  const uint32_t codes = cursor.take_head(first, count, tile);
+  uint8_t* const places = tile.place + TileEnds::kFirst;
+  places[-1] = 0xff;
+  uint32_t found = 0, end = ~0u;
+  for (uint32_t k = 0; found < codes; ++k) {
+    if (k == kReadWindows) return false;
+    const uint64_t ones = cursor.window(k);
+    put_places(ones, 64 * k, places + found);
+    found += static_cast<uint32_t>(__builtin_popcountll(ones));
+    end = 64 * k + places[codes - 1] % 64;
   }
-#endif
-  return read_together;
+  if (!cursor.pass_codes(codes, end, tile)) return false;
+  at = cursor;
+  return true;
 }
+
+#endif
 
 #if GQ_VECTOR_BYTES == 64
 
@@ -336,7 +324,6 @@ class RiceTileDecoder {
         step_(norm_from_code(static_cast<uint16_t>(args.words[0]))) {}
 
   void run() {
-    const ReadTogether read_together = fastest_reading();
     RiceCursor cursor{words_, layout_.word_count, layout_.head_words};
     TileEnds tile;
     for (uint32_t first = 0; first < layout_.cells; first += kReadCells) {

@@ -239,11 +239,11 @@ GQ_INLINE void uniform_columns(const SpreadUniforms& uniforms, uint32_t e, Words
 GQ_INLINE void uniform_columns(const FieldUniforms& uniforms, uint32_t e, Words (&uniform)[4]) {
   const FieldTile& tile = uniforms.tile;
   spread_columns(words_of(tile.own, e), uniform);
-  Words strata;
-  memcpy(&strata, tile.stratum + e, sizeof strata);
+  Words third;
+  memcpy(&third, tile.third + e, sizeof third);
   GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
-    uniform[k] &= kUniformMask >> tile.field_bits;
-    uniform[k] |= (strata >> (8 * k) & 0xffu) << 16;
+    uniform[k] &= 0xffffu;
+    uniform[k] |= (third >> (8 * k) & 0xffu) << 16;
   }
 }
 

@@ -20,28 +20,46 @@ bool is_sum_of_powers(const ReduceManyArgs& args) {
  *  that is not rounded, for up to 2^20 ranks. */
 struct PowerScale {
   float factor, target;
+  bool is_within;  ///< no sum exceeds the target: the factor of 55 ranks is rounded up, say
 };
 
 /** `unit` is what a level of 1 counts in a sum. */
 PowerScale power_scale(const Coding& coding, float unit) {
-  const Scale scale = exponential_scale(static_cast<float>(coding.ranks), coding.bits, 0, 0);
-  return {scale.power * scale.factor / unit, scale.target};
+  const float most = static_cast<float>(coding.ranks);
+  const Scale scale = exponential_scale(most, coding.bits, 0, 0);
+  const float factor = scale.power * scale.factor;
+  return {factor / unit, scale.target, most * factor <= scale.target};
 }
 
-/** exponential_pattern() of sums; `bits` has R(e) of each. */
+/** exponential_pattern() of sums whose exponential_number() is there; `bits` has R(e) of each. */
+template <bool kNearest>
+GQ_INLINE Words rounded_patterns(Floats number, Floats sums, Words bits) {
+  const Words pattern = reinterpret_cast<Words>(number);
+  if constexpr (kNearest) return pattern + kUniformHalf;
+  const Words negative = reinterpret_cast<Words>(reinterpret_cast<Integers>(sums) >> 31);
+  return pattern + ((bits ^ negative) & kUniformMask);
+}
+
+/** exponential_pattern() of sums. */
 template <bool kNearest>
 GQ_INLINE Words power_patterns(Floats sums, const PowerScale& scale, Words bits) {
   const Floats scaled = magnitudes_within(sums * scale.factor, in_all_lanes(scale.target));
   const Floats smallest = in_all_lanes(power_of_two(kSmallestLevelExponent));
-  const Words number = reinterpret_cast<Words>(scaled + larger(scaled, smallest));
-  if constexpr (kNearest) return number + kUniformHalf;
-  const Words negative = reinterpret_cast<Words>(reinterpret_cast<Integers>(sums) >> 31);
-  return number + ((bits ^ negative) & kUniformMask);
+  return rounded_patterns<kNearest>(scaled + larger(scaled, smallest), sums, bits);
 }
 
 /** The upper halves of words of a, below those of b. */
 GQ_INLINE Halves upper_halves(Words a, Words b) {
   return reinterpret_cast<Halves>((b & 0xffff0000u) | a >> 16);
+}
+
+/** Adds columns of float32 numbers to sums, or begins these with them. */
+template <bool kFirst>
+GQ_INLINE void add_numbers(const Words (&column)[4], Floats (&sum)[4]) {
+  GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
+    const Floats powers = reinterpret_cast<Floats>(column[k]);
+    sum[k] = kFirst ? powers : sum[k] + powers;
+  }
 }
 
 /** Adds an operand's powers to sums of the values k modulo 4: the 16 upper bits of a float32 are a
@@ -53,11 +71,7 @@ GQ_INLINE void add_columns(Bytes lanes, Floats (&sum)[4]) {
     return reinterpret_cast<Words>(reinterpret_cast<SignedHalves>(a) >> 1) & 0xbf80bf80u;
   };
   const Words even = halved(pairs << 8), odd = halved(pairs);
-  const Words column[4] = {even << 16, odd << 16, even & 0xffff0000u, odd & 0xffff0000u};
-  GQ_UNROLL for (uint32_t k = 0; k < 4; ++k) {
-    const Floats powers = reinterpret_cast<Floats>(column[k]);
-    sum[k] = kFirst ? powers : sum[k] + powers;
-  }
+  add_numbers<kFirst>({even << 16, odd << 16, even & 0xffff0000u, odd & 0xffff0000u}, sum);
 }
 
 /** The lanes of sums in columns. Patterns are below 2^31. */
@@ -179,10 +193,21 @@ void add_power_nibbles(const ReduceManyArgs& args, const PowerScale& scale, cons
   }
 }
 
+#if GQ_VBMI
+template <bool kNearest>
+void add_powers_by_matrices(const ReduceManyArgs& args, const PowerScale& scale, const Tile& tile,
+                            const RandomTile& random, uint8_t* byte);
+#endif
+
 template <uint32_t kBits, bool kFull, bool kNearest>
 GQ_INLINE void add_power_tile(const ReduceManyArgs& args, const PowerScale& scale,
                               const Tile& tile, const RandomTile& random, uint8_t* byte) {
   if constexpr (kBits == 8) {
+#if GQ_VBMI
+    if (kFull && scale.is_within) {
+      return add_powers_by_matrices<kNearest>(args, scale, tile, random, byte);
+    }
+#endif
     add_power_bytes<kFull, kNearest>(args, scale, tile, random, byte);
   } else {
     add_power_nibbles<kFull, kNearest>(args, scale, tile, random, byte);

@@ -84,9 +84,8 @@ struct GroupOfThread {
   }
 };
 
-template <typename Entries>
 __global__ void __launch_bounds__(kBlockThreads, 3)
-    span_of_blocks_kernel(const __grid_constant__ Entries all) {
+    span_of_blocks_kernel(const __grid_constant__ GroupedEntries all) {
   using Sum = cub::BlockReduce<uint64_t, kBlockThreads>;
   __shared__ typename Sum::TempStorage storage;
   const GroupOfThread here(all);
@@ -105,9 +104,8 @@ struct BlocksInOrder {
   GQ_DEVICE void end(uint32_t, uint64_t) const {}
 };
 
-template <typename Entries>
 __global__ void __launch_bounds__(kBlockThreads, 3)
-    place_groups_kernel(const __grid_constant__ Entries all) {
+    place_groups_kernel(const __grid_constant__ GroupedEntries all) {
   using Scan = cub::BlockScan<uint64_t, kBlockThreads>;
   __shared__ typename Scan::TempStorage storage;
   const GroupOfThread here(all);
@@ -118,9 +116,8 @@ __global__ void __launch_bounds__(kBlockThreads, 3)
 }
 
 /** Where each tile of values begins in the entries of each rank; a thread looks for one. */
-template <typename Entries>
 __global__ void __launch_bounds__(kBlockThreads, 3)
-    find_starts_kernel(const __grid_constant__ Entries all) {
+    find_starts_kernel(const __grid_constant__ GroupedEntries all) {
   const uint64_t number = uint64_t{blockIdx.x} * kBlockThreads + threadIdx.x;
   if (number >= all.buffers.ranks * all.buffers.tiles) return;
   const uint32_t rank = static_cast<uint32_t>(number / all.buffers.tiles);
@@ -245,9 +242,8 @@ __global__ void __launch_bounds__(kBlockThreads, 2)  // 80 registers are a few t
 }
 
 /** Entries continue beyond the end of the range: a thread for each rank. */
-template <typename Entries>
 __global__ void __launch_bounds__(kBlockThreads, 3)
-    pass_range_kernel(const __grid_constant__ Entries all, const Gate gate) {
+    pass_range_kernel(const __grid_constant__ GroupedEntries all, const Gate gate) {
   if (!is_open(gate)) return;
   const uint32_t number = blockIdx.x * kBlockThreads + threadIdx.x;
   if (number >= all.buffers.ranks || all.entries_left(all.rank_entries[number]) == 0) return;
@@ -274,10 +270,10 @@ inline void place_entries(const Launcher& launcher, const GroupedEntries& all) {
   const auto ranks = static_cast<uint32_t>(buffers.ranks);
   const auto blocks = static_cast<uint32_t>(ranks * buffers.blocks);
   const auto tiles = static_cast<uint32_t>(pieces_of(ranks * buffers.tiles, kBlockThreads));
-  launcher.launch<span_of_blocks_kernel<GroupedEntries>>(blocks, kBlockThreads, all);
+  launcher.launch<span_of_blocks_kernel>(blocks, kBlockThreads, all);
   launcher.launch<scan_rows_kernel<BlocksInOrder>>(ranks, kBlockThreads, BlocksInOrder{all});
-  launcher.launch<place_groups_kernel<GroupedEntries>>(blocks, kBlockThreads, all);
-  launcher.launch<find_starts_kernel<GroupedEntries>>(tiles, kBlockThreads, all);
+  launcher.launch<place_groups_kernel>(blocks, kBlockThreads, all);
+  launcher.launch<find_starts_kernel>(tiles, kBlockThreads, all);
 }
 
 template <typename Sums>
@@ -290,7 +286,7 @@ StageError add_entries(const Launcher& launcher, const AddSparseArgs& args) {
   if (!stage.constant) place_entries(launcher, all);
   launcher.run<add_tiles_kernel<Sums>>(tiles, stage, gate);
   if (stage.constant) return launcher.error();
-  return launcher.launch<pass_range_kernel<GroupedEntries>>(blocks, kBlockThreads, all, gate);
+  return launcher.launch<pass_range_kernel>(blocks, kBlockThreads, all, gate);
 }
 
 }  // namespace gq::cuda

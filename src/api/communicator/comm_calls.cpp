@@ -56,8 +56,8 @@ gqsgd_status abort(gqsgd_comm comm) {
   return found;
 }
 
-/** What calls of this size need, whatever their schedule: that of direct, of nodes, or with sparse
- *  entries too, or of floats where AUTO may take them. */
+/** What calls of this size need, whatever their schedule, with sparse entries too, or of floats
+ *  where AUTO may take them. In shared memory trailers take as much as a schedule has messages. */
 Status arena_bytes_of(const PlanRequest& direct, Endpoint& endpoint, size_t* arena_bytes) {
   const bool may_be_uncompressed = endpoint.choice.leaves_out_compression();
   Plan plan;
@@ -71,10 +71,13 @@ Status arena_bytes_of(const PlanRequest& direct, Endpoint& endpoint, size_t* are
     GQ_TRY(make_plan(floats, &plan));
     *arena_bytes = std::max(*arena_bytes, arena_bytes_of(plan, endpoint));
   }
-  PlanRequest nodes = direct;
-  nodes.schedule_id = GQSGD_SCHEDULE_HIERARCHICAL;
-  GQ_TRY(make_plan(nodes, &plan));
-  *arena_bytes = std::max(*arena_bytes, arena_bytes_of(plan, endpoint));
+  for (const int32_t schedule : {GQSGD_SCHEDULE_HIERARCHICAL, GQSGD_SCHEDULE_RING,
+                                 GQSGD_SCHEDULE_TREE, GQSGD_SCHEDULE_BUTTERFLY}) {
+    PlanRequest other = direct;
+    other.schedule_id = schedule;
+    if (!make_plan(other, &plan).ok()) continue;  // of a format that it does not take
+    *arena_bytes = std::max(*arena_bytes, arena_bytes_of(plan, endpoint));
+  }
   PlanRequest sparse = direct;
   sparse.schedule_id = GQSGD_SCHEDULE_SPARSE;
   if (dense_field(*direct.format) != nullptr) return Status();
@@ -238,8 +241,10 @@ gqsgd_status gqsgd_comm_set_timeout(gqsgd_comm comm, int64_t timeout_ms) {
   if (!status.ok()) return gq::to_caller(status);
   int64_t checked_ms = 0;
   status = gq::check_timeout(timeout_ms, &checked_ms);
-  if (status.ok()) access->endpoint.timeout_ms.store(checked_ms);
-  return gq::to_caller(status);
+  if (!status.ok()) return gq::to_caller(status);
+  access->endpoint.timeout_ms.store(checked_ms);
+  access->endpoint.transport->set_timeout(checked_ms);
+  return GQSGD_OK;
 }
 
 gqsgd_status gqsgd_comm_set_counter(gqsgd_comm comm, uint64_t step) {

@@ -83,14 +83,16 @@ Status reconfigure(gqsgd_comm comm, const NewGroup& group, const char* text, gqs
   } else {
     GQ_TRY(read_old(comm, &own, &options));
   }
-  GQ_TRY(add_options(text, &options));
-  GQ_TRY(check_not_given(options));
-  GQ_TRY(read_network_environment(&options));
+  Status own_options = add_options(text, &options);
+  if (own_options.ok()) own_options = check_not_given(options);
+  if (own_options.ok()) own_options = read_network_environment(&options);
   const char* name = nullptr;
   std::unique_ptr<HostTransport> transport;
   const NewRank place{group.id, static_cast<uint32_t>(group.rank),
                       static_cast<uint32_t>(group.size)};
-  GQ_TRY(join_group(place, options, {}, &name, &transport));
+  const Status joined = join_group(place, options, {}, own_options, &name, &transport);
+  GQ_TRY(own_options);  // which the others have been told
+  GQ_TRY(joined);
   return add_communicator(std::move(transport), name, options, &own, new_comm);
 }
 

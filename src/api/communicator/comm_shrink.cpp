@@ -138,6 +138,7 @@ Status shrink(gqsgd_comm comm, const ResultBuffer& buffer, const char* text,
   try {
     return shrink_entered(&*access, buffer, options, result);
   } catch (const std::bad_alloc&) {
+    Shrinking::decline(&*access);
     return fail(GQSGD_NO_MEMORY, "no memory for the agreement of rank %u",
                 access->endpoint.rank());
   }

@@ -1,12 +1,15 @@
 // The communicators of this process: their table, and who is inside.
 #include "src/api/communicator/communicator.h"
 
+#include <algorithm>
+
 #include "src/api/communicator/comm_log.h"
 #include "src/api/handles.h"
 #include "src/api/instruction_set.h"
 #include "src/api/other_requests.h"
 #include "src/api/quantizer/quantizer_spec.h"
 #include "src/call/progress_loop.h"
+#include "src/execute/stage_times.h"
 #include "src/support/immortal.h"
 #include "src/support/posix/fork.h"
 
@@ -64,8 +67,13 @@ bool is_captured(const Communicator& communicator, void* stream) {
   const Device* device = nullptr;
   bool capturing = false;
   if (stream == nullptr || communicator.has_streams_only()) return false;
-  return communicator.endpoint.host->streams() != nullptr && device_of(stream, &device).ok() &&
-         device->is_capturing(stream, &capturing).ok() && capturing;
+  if (communicator.endpoint.host->streams() == nullptr) return false;
+  if (!device_of(stream, &device).ok()) return false;
+  OnDevice here(*device);
+  const StreamTransport* const there = communicator.device_end.get();
+  const bool entered = there == nullptr || here.enter(there->ordinal()).ok();
+  if (entered) (void)device->is_capturing(stream, &capturing).ok();
+  return capturing;
 }
 
 namespace {
@@ -100,7 +108,8 @@ Status get_ready(const Continued& continued, Communicator* communicator) {
 Status open_endpoint(Transport* transport, const CommOptions& options,
                      Communicator* communicator) {
   Workers* const workers = &communicator->workers;
-  Status opened = workers->start(options.threads, transport->rank(), transport->size());
+  const uint32_t operands = std::max(transport->size(), StageTimes::kOperands);
+  Status opened = workers->start(options.threads, transport->rank(), operands);
   if (opened.ok()) opened = fill_endpoint(transport, options, workers, &communicator->endpoint);
   if (opened.ok() && communicator->has_streams_only()) opened = open_stream_calls(communicator);
   Endpoint& endpoint = communicator->endpoint;

@@ -214,11 +214,11 @@ Status read_option(const SpecItem& item, uint32_t* given, CommOptions* options) 
 Status check_timeout(int64_t timeout_ms, int64_t* checked_ms) {
   if (timeout_ms < -1 || timeout_ms > kTimeoutMsMax) {
     return fail(GQSGD_INVALID_ARGUMENT,
-                "timeout_ms is %" PRId64 "; allowed are -1 (for ever), 0 (the default, %" PRId64
-                ") and up to %" PRId64,
-                timeout_ms, kTimeoutMsDefault, kTimeoutMsMax);
+                "timeout_ms is %" PRId64
+                "; allowed are -1 (for ever), 0 (the default) and up to %" PRId64,
+                timeout_ms, kTimeoutMsMax);
   }
-  *checked_ms = timeout_ms == 0 ? kTimeoutMsDefault : timeout_ms;
+  *checked_ms = timeout_ms == 0 ? default_timeout_ms() : timeout_ms;
   return Status();
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <new>
 
 #include "src/api/communicator/successor.h"
 #include "src/call/allreduce.h"
@@ -110,20 +111,43 @@ Shrinking::~Shrinking() {
   for (const gqsgd_unique_id& offer : offers_) registers_.drop_name(offer);
 }
 
+void Shrinking::decline(Communicator* old) {
+  Register own;
+  own.entered = own.gave_up = 1;
+  own.beat = 1;
+  old->endpoint.host->registers()->publish(words_of(own), true);
+  old->was_followed = true;
+}
+
 Status Shrinking::run() {
+  try {
+    agree();
+  } catch (const std::bad_alloc&) {
+    give_up_without_memory();
+  }
+  registers_.publish(words_of(membership_.own()), true);
+  old_.was_followed = true;
+  return membership_.outcome() == Membership::Outcome::decided ? Status() : left_out();
+}
+
+/** The others go on without this rank. It never begins anew, since what it has promised holds. */
+void Shrinking::give_up_without_memory() {
+  if (membership_.outcome() != Membership::Outcome::undecided) return;
+  own_failure_ = fail(GQSGD_NO_MEMORY, "no memory for the agreement of rank %u", rank_);
+  membership_.give_up();
+}
+
+void Shrinking::agree() {
   for (;;) {
     registers_.look(0);
     look();
-    if (membership_.outcome() != Membership::Outcome::undecided) break;
+    if (membership_.outcome() != Membership::Outcome::undecided) return;
     if (membership_.to_form() != 0) {
       form();
     } else {
       registers_.look(kLookUs);
     }
   }
-  registers_.publish(words_of(membership_.own()), true);
-  old_.was_followed = true;
-  return membership_.outcome() == Membership::Outcome::decided ? Status() : left_out();
 }
 
 /** Deaths are looked for first: what a rank had published before it is read after. */
@@ -181,7 +205,7 @@ void Shrinking::form() {
   // Attempts follow each other until time is up. One that was cut short says less than one before
   // it that said what ranks differ in.
   const bool says_more = !not_formed_.ok() && !is_loss(not_formed_.code());
-  if (!is_loss(formed.code()) || !says_more) not_formed_ = formed;
+  if (!formed.ok() && (!is_loss(formed.code()) || !says_more)) not_formed_ = formed;
   membership_.end_forming(forming_, formed.ok());
 }
 
@@ -193,8 +217,8 @@ Status Shrinking::form_end(const Proposal& proposal, const GroupName& name) {
       [](void* shrinking) { return static_cast<Shrinking*>(shrinking)->is_superseded(); }, this};
   const char* transport_name = nullptr;
   std::unique_ptr<HostTransport> transport;
-  GQ_TRY(join_group({&id, rank, proposal.members.count()}, options_, interrupt, &transport_name,
-                    &transport));
+  GQ_TRY(join_group({&id, rank, proposal.members.count()}, options_, interrupt, Status(),
+                    &transport_name, &transport));
   GQ_TRY(make_end(proposal, std::move(transport), transport_name));
   return proposal.fate == CallFate::hand_over ? exchange_result(proposal) : Status();
 }

@@ -17,11 +17,13 @@ class Shrinking {
   /** `old` is broken, has no call in flight, and outlives this. May throw std::bad_alloc. */
   Shrinking(Communicator* old, const CommOptions& options, void* recv);
   ~Shrinking();
+  /** In place of one, where there is no memory for it: the others go on without this rank. */
+  static void decline(Communicator* old);
   Shrinking(const Shrinking&) = delete;
   Shrinking& operator=(const Shrinking&) = delete;
 
   /** Returns when it is decided who goes on, or this rank has given up: REVOKED, or a failure of
-   *  its own. May throw std::bad_alloc. */
+   *  its own. */
   Status run();
 
   // After OK.
@@ -35,6 +37,8 @@ class Shrinking {
   Status take(gqsgd_comm* comm);
 
  private:
+  void agree();
+  void give_up_without_memory();
   void look();
   void renew_offer();
   void publish();

@@ -9,19 +9,22 @@
 
 namespace gq {
 
-Status join_group(const NewRank& own, const CommOptions& options, Interrupt interrupt,
-                  const char** name, std::unique_ptr<HostTransport>* transport) {
-  if (is_local_id(*own.id)) {
+Status join_group(const NewRank& place, const CommOptions& options, Interrupt interrupt,
+                  const Status& own, const char** name,
+                  std::unique_ptr<HostTransport>* transport) {
+  if (is_local_id(*place.id)) {
     *name = "threads";
-    return join_local(*own.id, own.rank, own.size, options.timeout_ms, transport, interrupt);
+    return join_local(*place.id, place.rank, place.size, options.timeout_ms, transport, interrupt,
+                      own);
   }
   const Deadline deadline(deadline_after_ms(options.timeout_ms), interrupt);
-  if (is_network_id(*own.id)) {
+  if (is_network_id(*place.id)) {
     *name = "network";
-    return create_network(*own.id, own.rank, own.size, options.network, deadline, transport);
+    return create_network(*place.id, place.rank, place.size, options.network, deadline, transport,
+                          own);
   }
   *name = "processes";
-  return create_process(*own.id, own.rank, own.size, deadline, transport);
+  return create_process(*place.id, place.rank, place.size, deadline, transport, own);
 }
 
 Status check_can_be_followed(const Communicator& communicator, const char* what_is_done) {

@@ -15,9 +15,10 @@ struct NewRank {
 };
 
 /** Joins the group of an id, which decides the transport; *name is that of gqsgd_comm_transport.
- *  `interrupt` ends it early. */
-Status join_group(const NewRank& own, const CommOptions& options, Interrupt interrupt,
-                  const char** name, std::unique_ptr<HostTransport>* transport);
+ *  `interrupt` ends it early. `own`: a failure that keeps this rank from joining, which the others
+ *  are told. */
+Status join_group(const NewRank& place, const CommOptions& options, Interrupt interrupt,
+                  const Status& own, const char** name, std::unique_ptr<HostTransport>* transport);
 
 /** UNSUPPORTED for a communicator over a library that makes its groups itself. */
 Status check_can_be_followed(const Communicator& communicator, const char* what_is_done);

@@ -6,6 +6,7 @@
 #include "include/gqsgd_stages.h"
 #include "kernels/codec/groups.h"
 #include "src/api/check.h"
+#include "src/api/config.h"
 #include "src/api/handles.h"
 #include "src/api/last_error.h"
 #include "src/api/quantizer/quantizer_spec.h"
@@ -78,6 +79,19 @@ Status count_norms(gqsgd_quantizer quantizer, size_t value_count, size_t* count)
   return Status();
 }
 
+Status workspace_size(gqsgd_quantizer quantizer, size_t value_count, int32_t dtype,
+                      size_t* size_bytes) {
+  if (size_bytes == nullptr) {
+    return fail(GQSGD_INVALID_ARGUMENT, "gqsgd_workspace_size: size_bytes is NULL");
+  }
+  Format format;
+  GQ_TRY(find_format(quantizer, &format));
+  GQ_TRY(check_dtype(dtype));
+  GQ_TRY(check_count("value_count", value_count));
+  *size_bytes = device_workspace_bytes(format, value_count);
+  return Status();
+}
+
 }  // namespace
 
 Status find_format(gqsgd_quantizer quantizer, Format* format) {
@@ -134,16 +148,8 @@ gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, siz
   return gq::to_caller(gq::count_norms(quantizer, value_count, norm_count));
 }
 
-gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count, gqsgd_dtype,
+gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count, gqsgd_dtype dtype,
                                   size_t* size_bytes) {
-  if (size_bytes == nullptr) {
-    return gq::to_caller(
-        gq::fail(GQSGD_INVALID_ARGUMENT, "gqsgd_workspace_size: size_bytes is NULL"));
-  }
-  gq::Format format;
-  const gq::Status status = gq::find_format(quantizer, &format);
-  if (!status.ok()) return gq::to_caller(status);
-  const gq::Status counted = gq::check_count("value_count", value_count);
-  if (counted.ok()) *size_bytes = gq::device_workspace_bytes(format, value_count);
-  return gq::to_caller(counted);
+  return gq::to_caller(
+      gq::workspace_size(quantizer, value_count, gq::number_of(dtype), size_bytes));
 }

@@ -13,7 +13,9 @@ const char* word(Names names, Enum value) {
 
 /** The first field that a format without norms has and could not change anything. */
 const char* field_of_norms(const Format& f) {
-  return f.block != 0                                   ? "block"
+  return f.q != NormOrder::inf || f.p != NormOrder::inf ? "norm other than inf:inf"
+         : f.combine != Combine::exact                  ? "combine other than exact"
+         : f.block != 0                                 ? "block"
          : f.rounding_down == RoundingDown::subtractive ? "rounding_down=subtractive"
          : f.rotate == Rotate::hadamard                 ? "rotate=hadamard"
          : f.rescale                                    ? "rescale=true"
@@ -107,9 +109,7 @@ Status check_subtractive(const Format& f) {
 
 /** Rice codes have steps in place of norms. */
 Status check_rice(const Format& f) {
-  const char* field = f.q != NormOrder::inf || f.p != NormOrder::inf ? "norm other than inf:inf"
-                      : f.combine != Combine::exact ? "combine other than exact"
-                                                    : field_of_norms(f);
+  const char* field = field_of_norms(f);
   if (field == nullptr) return Status();
   return fail(GQSGD_INVALID_ARGUMENT,
               "levels=rice has steps of groups in place of norms and takes no %s; leave it out, or "

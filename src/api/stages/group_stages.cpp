@@ -59,7 +59,6 @@ Status for_each_group(const StageCall& call, Work work) {
 
 Status begin_groups(StageCall* call) {
   if (!call->coding.grouped()) return Status();
-  GQ_TRY(check_count("value_count", call->range.value_count));
   if (call->range.first_value != 0) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "site: first_value is %" PRIu64

@@ -89,6 +89,8 @@ Status begin_stage(gqsgd_quantizer quantizer, const gqsgd_site* site, size_t val
   GQ_TRY(find_format(quantizer, &call->format));
   if (site == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "site is NULL");
   GQ_TRY(check_site(*site));
+  GQ_TRY(check_count("value_count", value_count));
+  GQ_TRY(check_count("first_value + value_count", site->first_value + value_count));
   call->coding = coding_of(call->format, static_cast<uint32_t>(site->size),
                            static_cast<uint32_t>(site->reduction_depth));
   GQ_TRY(check_format(*site, call->format, call->coding));

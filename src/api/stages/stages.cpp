@@ -142,9 +142,10 @@ Status reduce(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint32_t*
         "site: reduction_depth is 0, so codes are added by reduce_many; for a reduction in code "
         "form give the longest chain of the schedule");
   }
-  const uint64_t weights = site->weight_a + site->weight_b;
   const bool average = call.coding.combine == Combine::average;
-  if (average && (site->weight_a < 1 || site->weight_b < 1 || weights > kWeightMax)) {
+  const bool too_large =
+      site->weight_a > kWeightMax || site->weight_b > kWeightMax - site->weight_a;
+  if (average && (site->weight_a < 1 || site->weight_b < 1 || too_large)) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "site: weights are %" PRIu64 " and %" PRIu64
                 "; each is at least 1, their sum at "

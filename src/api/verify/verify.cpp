@@ -238,9 +238,9 @@ Status verify_group(gqsgd_comm comm, int32_t flipped_rank, int32_t* compared, in
     Verification verification(comm, rank == flipped_rank);
     GQ_TRY(verification.prepare());
     if (flipped_rank < -1 || flipped_rank >= static_cast<int64_t>(verification.size())) {
-      return fail(GQSGD_INVALID_ARGUMENT,
-                  "rank %d: flipped_rank is %d; it is -1 for none, or a rank, 0 to %u", rank,
-                  flipped_rank, verification.size() - 1);
+      return refuse(comm, fail(GQSGD_INVALID_ARGUMENT,
+                               "rank %d: flipped_rank is %d; it is -1 for none, or a rank, 0 to %u",
+                               rank, flipped_rank, verification.size() - 1));
     }
     GQ_TRY(verification.run_all());
     GQ_TRY(verification.exchange());

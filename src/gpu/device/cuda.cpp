@@ -24,7 +24,7 @@ cudaStream_t stream_of(StreamHandle stream) { return static_cast<cudaStream_t>(s
 cudaEvent_t event_of(EventHandle event) { return static_cast<cudaEvent_t>(event); }
 
 /** The calling thread's capture mode for as long as this lives. In mode global, the default, CUDA
- *  refuses allocations and queries of events while any thread captures a stream in that mode, as
+ *  refuses to map memory and queries of events while any thread captures a stream in that mode, as
  *  PyTorch does, and invalidates the capture. In mode thread-local only the thread's own captures
  *  count, in mode relaxed none. */
 class CaptureMode {
@@ -106,9 +106,15 @@ void end_stream(StreamHandle stream) {
 
 Status is_capturing(StreamHandle stream, bool* capturing) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  GQ_TRY(checked(cudaStreamIsCapturing(stream_of(stream), &status), "cudaStreamIsCapturing"));
-  *capturing = status != cudaStreamCaptureStatusNone;
-  return Status();
+  const cudaError_t error = cudaStreamIsCapturing(stream_of(stream), &status);
+  const bool by_another = error == cudaErrorStreamCaptureImplicit;
+  if (!by_another) GQ_TRY(checked(error, "cudaStreamIsCapturing"));
+  *capturing = by_another || status != cudaStreamCaptureStatusNone;
+  if (!by_another && status != cudaStreamCaptureStatusInvalidated) return Status();
+  (void)cudaGetLastError();
+  return fail(GQSGD_UNSUPPORTED, "stream %p takes nothing now: %s", stream,
+              by_another ? "a stream that waits for this default stream is being captured"
+                         : "an error has ended its capture; end that by cudaStreamEndCapture");
 }
 
 Status make_event(EventHandle* event) {
@@ -192,6 +198,7 @@ Status reach(int32_t ordinal) {
   GQ_TRY(current(&here));
   GQ_TRY(can_reach(here, ordinal, &direct));
   if (!direct) return Status();
+  const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
   const cudaError_t error = cudaDeviceEnablePeerAccess(ordinal, 0);
   if (error != cudaErrorPeerAccessAlreadyEnabled) {
     return checked(error, "cudaDeviceEnablePeerAccess");
@@ -215,16 +222,19 @@ Status export_memory(void* memory, IpcHandle* handle) {
   return Status();
 }
 Status open_memory(const IpcHandle& handle, void** memory) {
+  const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
   cudaIpcMemHandle_t given;
   memcpy(&given, handle.bytes, sizeof given);
   return checked(cudaIpcOpenMemHandle(memory, given, cudaIpcMemLazyEnablePeerAccess),
                  "cudaIpcOpenMemHandle");
 }
 void close_memory(void* memory) {
+  const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
   if (memory != nullptr) (void)cudaIpcCloseMemHandle(memory);
 }
 
 Status register_page(void* page, size_t size_bytes, void** on_device) {
+  const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
   GQ_TRY(checked(
       cudaHostRegister(page, size_bytes, cudaHostRegisterMapped | cudaHostRegisterPortable),
       "cudaHostRegister"));
@@ -233,7 +243,10 @@ Status register_page(void* page, size_t size_bytes, void** on_device) {
   if (!found.ok()) (void)cudaHostUnregister(page);
   return found;
 }
-void unregister_page(void* page) { (void)cudaHostUnregister(page); }
+void unregister_page(void* page) {
+  const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
+  (void)cudaHostUnregister(page);
+}
 
 Status identity(int32_t ordinal, DeviceIdentity* identity) {
   cudaDeviceProp device;

@@ -19,6 +19,9 @@ namespace gq {
 using StreamHandle = void*;
 using EventHandle = void*;
 
+/** The default stream of whichever thread uses it: cudaStreamPerThread. */
+inline const StreamHandle kStreamPerThread = reinterpret_cast<StreamHandle>(2);
+
 /** What a caller's pointer leads to. */
 enum class MemoryKind : uint8_t {
   host,    ///< plain memory, which a device cannot be relied on to reach
@@ -81,6 +84,8 @@ struct Device {
    *  wait for messages. */
   Status (*make_stream)(StreamHandle* stream);
   void (*end_stream)(StreamHandle stream);
+  /** UNSUPPORTED, and true, where captures keep a stream from taking anything: its own, which an
+   *  error has ended, or for a default stream that of another one. */
   Status (*is_capturing)(StreamHandle stream, bool* capturing);
 
   Status (*make_event)(EventHandle* event);

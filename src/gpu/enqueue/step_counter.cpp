@@ -19,7 +19,7 @@ Status StepCounter::take(Call* call) {
 Status StepCounter::take_on_host(uint64_t* step) {
   OnDevice here(group_.device());
   GQ_TRY(here.enter(group_.transport().ordinal()));
-  GQ_TRY(group_.break_on(group_.wait_for_last_call()));
+  GQ_TRY(group_.break_with(group_.wait_for_last_call()));
   *step = get();
   set(*step + 1);
   return Status();
@@ -48,9 +48,7 @@ Status StepCounter::enqueue(StreamHandle stream) const {
 
 void StepCounter::enqueue_refused(const Call& call) const {
   if (!takes_on_device(call)) return;
-  Status counted = group_.follow_last_call(call.stream);
-  if (counted.ok()) counted = enqueue(call.stream);
-  if (counted.ok()) (void)group_.end_call(call.stream).ok();
+  if (group_.follow_last_call(call.stream).ok()) (void)enqueue(call.stream).ok();
 }
 
 }  // namespace gq

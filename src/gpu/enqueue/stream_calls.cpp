@@ -75,9 +75,13 @@ Status StreamCalls::open() {
 }
 
 Status StreamCalls::run(const Call& call, Status own) {
-  const Status late = take_late_failure();
-  GQ_TRY(make(call, own, scratch_.late_disagreement()));
-  return group_.break_on(late);
+  volatile Disagreement* const found = scratch_.late_disagreement();
+  const Status late = late_failure();
+  if (!late.ok()) found->found = 0;
+  const Status made = make(call, own, scratch_.late_disagreement());
+  if (made.ok()) return group_.break_on(late);
+  if (!late.ok()) found->found = 1;  // the rest is still there: the next call returns it
+  return made;
 }
 
 Status StreamCalls::refuse(const Call& call, Status own) {
@@ -91,11 +95,12 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
   OnDevice here(group_.device());
   GQ_TRY(endpoint.intact());
   GQ_TRY(group_.late_failure_of_kernels());
-  GQ_TRY(here.enter(group_.transport().ordinal()));
+  GQ_TRY(group_.transport().check_stream(call.stream));
+  GQ_TRY(group_.break_on(here.enter(group_.transport().ordinal())));
   CallOnStream made;
   made.call = call;
   made.disagreement = found;
-  GQ_TRY(group_.device().is_capturing(call.stream, &made.captured));
+  GQ_TRY(group_.break_on(group_.device().is_capturing(call.stream, &made.captured)));
   if (made.captured) return group_.break_on(capture_.capture(&made, refusal));
   CallLog log;
   log.begin(endpoint, call);
@@ -108,18 +113,18 @@ Status StreamCalls::make(const Call& call, Status own, Disagreement* found) {
     made.control = Agreement::refusal_of(endpoint, call, refusal.code(), {});
     if (!call.counts_later) made.call.step_at = nullptr;  // which may lead anywhere
   }
-  const Status ended = group_.break_on(executor_.enqueue(&made, refusal));
+  const Status ended = executor_.enqueue(&made, refusal);
   log.end(&endpoint, made.call, ended.ok() ? made.plan().schedule->name : "", ended);
   if (!ended.ok()) executor_.keep_failed(&made);
-  // Over NCCL what a failed call has enqueued may wait for other ranks: memory stays until it ends.
-  if (!ended.ok() && group_.overlaps()) (void)group_.end_call(call.stream).ok();
   return ended;
 }
 
 void StreamCalls::start(std::shared_ptr<Request> request) {
   const Call& call = request->call();
   std::unique_ptr<PendingOperation> pending;
-  Status own = capture_.check_request(call);
+  OnDevice here(group_.device());  // whose event and memory a request has
+  Status own = here.enter(group_.transport().ordinal());
+  if (own.ok()) own = capture_.check_request(call);
   if (own.ok()) own = requests_.take(&pending);
   if (own.ok()) own = request->status();
   const Status made = make(call, own, pending ? pending->disagreement.as<Disagreement>() : nullptr);
@@ -130,12 +135,6 @@ Status StreamCalls::reserve(PlanRequest request) {
   OnDevice here(group_.device());
   GQ_TRY(here.enter(group_.transport().ordinal()));
   return executor_.reserve(request);
-}
-
-Status StreamCalls::take_late_failure() {
-  const Status late = late_failure();
-  if (!late.ok()) static_cast<volatile Disagreement*>(scratch_.late_disagreement())->found = 0;
-  return late;
 }
 
 Status StreamCalls::late_failure() const {

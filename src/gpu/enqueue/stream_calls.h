@@ -30,7 +30,8 @@ class StreamCalls {
   /** Enqueues one call on call.stream, or notifies the other ranks that this one refuses: `own` is
    *  its refusal. Waits on the host for the others' control messages where the call is not the one
    * that was expected. A failure of an earlier call, found since, is returned by this one, which is
-   *  executed all the same: to refuse it would make it fail on other ranks, and so on for ever. */
+   *  executed all the same: to refuse it would make it fail on other ranks, and so on for ever. One
+   *  that fails by itself leaves it to the next. */
   Status run(const Call& call, Status own);
 
   /** Notifies the other ranks and returns `own`, or what broke the group. What an earlier call left
@@ -63,7 +64,6 @@ class StreamCalls {
 
  private:
   Status make(const Call& call, Status own, Disagreement* found);
-  Status take_late_failure();
   void abandon();
 
   StreamGroup group_;

@@ -26,18 +26,32 @@ Status StreamExecutor::reserve(PlanRequest request) {
 }
 
 Status StreamExecutor::enqueue(CallOnStream* call, const Status& refusal) {
-  if (group_.transport().agrees_on_host()) return enqueue_after_host_agreement(call, refusal);
+  const bool on_hosts = group_.transport().agrees_on_host();
+  Status outcome;
+  const Status status = on_hosts ? agree_on_hosts(call, refusal, &outcome)
+                                 : agree_on_streams(call, refusal, &outcome);
+  // The others continue, or have continued, where this rank does not.
+  const Status ended = status.ok() ? group_.break_on(outcome) : group_.break_with(status);
+  if (!ended.ok()) end_failed(call->call.stream);
+  return ended;
+}
+
+/** What a failed call has enqueued, addresses of operands at least, uses memory and may wait for
+ *  other ranks. It comes after the call before, as any does. */
+void StreamExecutor::end_failed(StreamHandle stream) const {
+  if (group_.follow_last_call(stream).ok()) (void)group_.end_call(stream).ok();
+}
+
+Status StreamExecutor::agree_on_streams(CallOnStream* call, const Status& refusal,
+                                        Status* outcome) {
   // A rank that may replay a graph has to see what the others do outside of theirs. Sparse entries
   // wait for counts: no rank can answer one that has continued to these alone.
   const bool alone = call->expected && refusal.ok() && !workspace_.is_in_graphs();
   if (alone && !call->has_sparse_entries()) return enqueue_speculative(call);
   GQ_TRY(exchange_controls(*call, refusal.ok()));
   if (refusal.ok()) GQ_TRY(compare(*call, scratch_.seen_disagreement()));
-  Status outcome;
-  GQ_TRY(agreement_.read_outcome(*call, refusal, &outcome));
-  if (outcome.ok()) return execute(call);
-  GQ_TRY(answer_speculative(call->call));
-  return outcome;
+  GQ_TRY(agreement_.read_outcome(*call, refusal, outcome));
+  return outcome->ok() ? execute(call) : answer_speculative(call->call);
 }
 
 Status StreamExecutor::enqueue_speculative(CallOnStream* call) {
@@ -62,21 +76,12 @@ Status StreamExecutor::compare(const CallOnStream& call, Disagreement* found) {
       call.call, found, merges ? enqueuer_of(call).merged_segment_norms() : MergeRankNormsArgs());
 }
 
-Status StreamExecutor::enqueue_after_host_agreement(CallOnStream* call, const Status& refusal) {
-  Status outcome;
-  Status status = host_agreement_.exchange(*call, refusal, &outcome);
-  if (status.ok() && !outcome.ok()) {
-    counter_.enqueue_refused(call->call);
-    return outcome;
-  }
-  if (status.ok()) status = execute_agreed(call);
-  if (status.ok()) return status;
-  // The others continue, or have continued: a failure from here on is not shared.
-  Endpoint& endpoint = group_.endpoint();
-  endpoint.failure.keep(status);
-  group_.transport().abort_group(status.code(), endpoint.rank());
-  (void)group_.end_call(call->call.stream).ok();
-  return endpoint.failure.get();
+Status StreamExecutor::agree_on_hosts(CallOnStream* call, const Status& refusal,
+                                      Status* outcome) {
+  GQ_TRY(host_agreement_.exchange(*call, refusal, outcome));
+  if (outcome->ok()) return execute_agreed(call);
+  counter_.enqueue_refused(call->call);
+  return Status();
 }
 
 /** Norms are gathered on the device, each in its rank's control message, and merged there; steps

@@ -46,7 +46,10 @@ class StreamExecutor {
   void forget();
 
  private:
-  Status enqueue_after_host_agreement(CallOnStream* call, const Status& refusal);
+  /** *outcome is what ranks have agreed on; what these return no other rank knows of. */
+  Status agree_on_hosts(CallOnStream* call, const Status& refusal, Status* outcome);
+  Status agree_on_streams(CallOnStream* call, const Status& refusal, Status* outcome);
+  void end_failed(StreamHandle stream) const;
   Status execute_agreed(CallOnStream* call);
   Status execute(CallOnStream* call);
   Status answer_speculative(const Call& call);

@@ -39,15 +39,19 @@ Status StreamGroup::break_on(Status status) {
   const gqsgd_status code = status.code();
   const bool broke = (code >= GQSGD_TIMEOUT && code < GQSGD_NONFINITE) || code == GQSGD_BACKEND ||
                      code == GQSGD_INTERNAL;
-  if (!broke) return status;
+  return broke ? break_with(status) : status;
+}
+
+Status StreamGroup::break_with(Status status) {
+  if (status.ok()) return status;
   endpoint_.failure.keep(status);
-  transport_.abort_group(code, endpoint_.rank());
+  transport_.abort_group(status.code(), endpoint_.rank());
   return endpoint_.failure.get();
 }
 
 Status StreamGroup::late_failure_of_kernels() {
   FusedKernels* const fused = transport_.fused();
-  return fused == nullptr ? Status() : break_on(fused->late_failure());
+  return fused == nullptr ? Status() : break_with(fused->late_failure());
 }
 
 }  // namespace gq

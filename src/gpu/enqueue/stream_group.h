@@ -53,6 +53,8 @@ class StreamGroup {
 
   /** A failure that ranks share leaves the group as it was; any other one breaks it. */
   Status break_on(Status status);
+  /** Whatever it is, of one that ranks do not share, or that the transport has found. */
+  Status break_with(Status status);
   /** What made kernels exit after their call had returned. It breaks the group. */
   Status late_failure_of_kernels();
 

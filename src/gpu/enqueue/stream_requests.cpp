@@ -11,10 +11,9 @@ void StreamRequests::begin(std::shared_ptr<Request> request,
   if (!made.ok()) request->end(made);
   if (!pending) return;
   const StreamHandle stream = request->call().stream;
-  const Status recorded =
-      made.ok() ? group_.break_on(group_.device().record(pending->behind, stream)) : made;
+  const Status recorded = made.ok() ? group_.device().record(pending->behind, stream) : made;
   if (!recorded.ok()) {
-    if (made.ok()) request->end(recorded);
+    if (made.ok()) request->end(group_.break_with(recorded));
     return pending_.give_back(std::move(pending));
   }
   pending->request = std::move(request);
@@ -31,7 +30,7 @@ bool StreamRequests::test(const Request& request) {
     if (status.ok()) status = done ? Status() : check_progress(&pending);
     if (status.ok() && done) pending_.end_first(outcome_of(pending));
   }
-  if (!status.ok()) end_all(group_.break_on(status));
+  if (!status.ok()) end_all(group_.break_with(status));
   return request.has_ended();
 }
 
@@ -41,7 +40,7 @@ Status StreamRequests::check_progress(PendingOperation* pending) {
   const Endpoint& endpoint = group_.endpoint();
   const int64_t timeout_ms = endpoint.timeout_ms.load(std::memory_order_relaxed);
   Status broken = group_.endpoint().intact();
-  if (broken.ok()) broken = group_.break_on(group_.transport().check());
+  if (broken.ok()) broken = group_.break_with(group_.transport().check());
   if (!broken.ok() && !pending->given_up) {
     pending->given_up = true;
     pending->deadline_us = deadline_after_ms(StreamGroup::kGraceMs);
@@ -53,7 +52,7 @@ Status StreamRequests::check_progress(PendingOperation* pending) {
 
 void StreamRequests::wait(const Request& request) {
   OnDevice here(group_.device());
-  Status status = group_.break_on(here.enter(group_.transport().ordinal()));
+  Status status = group_.break_with(here.enter(group_.transport().ordinal()));
   const PendingOperation* const pending = pending_.find(request);
   if (pending != nullptr && status.ok()) status = wait_for_stream(*pending);
   if (!status.ok()) return end_all(status);
@@ -64,7 +63,7 @@ void StreamRequests::wait(const Request& request) {
 
 /** After a failure the stream has a grace period: the caller's memory is in use until it ends. */
 Status StreamRequests::wait_for_stream(const PendingOperation& pending) {
-  const Status status = group_.break_on(group_.wait_on_host(pending.behind, "a request"));
+  const Status status = group_.break_with(group_.wait_on_host(pending.behind, "a request"));
   if (!status.ok()) (void)group_.ends(pending.behind);
   return status;
 }

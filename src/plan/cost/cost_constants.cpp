@@ -69,7 +69,8 @@ bool take_number(std::string_view* text, double* number) {
   const char* end = text->data() + text->size();
   double read = 0;
   const auto [stop, error] = std::from_chars(text->data(), end, read);
-  if (error != std::errc()) return false;
+  const bool ends = stop == end || kSpace.find(*stop) != std::string_view::npos;
+  if (error != std::errc() || !ends) return false;
   if (read != 0 && !(read >= kConstantMin && read <= kConstantMax)) return false;
   *number = read;
   *text = trim(text->substr(static_cast<size_t>(stop - text->data())));

@@ -1,5 +1,5 @@
 // How long an allreduce takes, predicted before it runs from constants of the machine: host
-// arithmetic on one rank's moves, so that 100,000 ranks are costed like two (docs/COST.md).
+// arithmetic on one rank's moves, of 100,000 ranks too (docs/COST.md).
 #ifndef GQ_PLAN_COST_COST_MODEL_H
 #define GQ_PLAN_COST_COST_MODEL_H
 

@@ -22,7 +22,8 @@ std::atomic<uint64_t> generation{0};
 void before_fork() { pthread_mutex_lock(&mutex); }
 void after_fork_in_parent() { pthread_mutex_unlock(&mutex); }
 
-// Four registries exist: three tables of handles, and the groups of threads that are forming.
+// Five registries exist: three tables of handles, the groups of threads that are forming, and the
+// listeners of networks.
 constexpr int kHeldMax = 8;
 std::mutex held_guard;  // of what follows: a registry may be made while another thread forks
 std::mutex* held[kHeldMax];

@@ -11,6 +11,7 @@
 #include <new>
 
 #include "src/support/clock.h"
+#include "src/transport/refusal.h"
 #include "src/transport/system_failure.h"
 
 namespace gq {
@@ -21,8 +22,6 @@ constexpr int kPollMs = 1000;
 // After its timeout a joiner asks rank 0 which ranks are missing, and waits this long for the
 // answer.
 constexpr int64_t kLastWordMs = 100;
-// A joiner that cannot join tries this long to notify the others.
-constexpr int64_t kRefusalMs = 1000;
 
 Status host_is_gone(uint32_t rank) {
   return fail(GQSGD_PEER_LOST,
@@ -48,6 +47,10 @@ Status host_takes_no_connection(uint32_t rank) {
 }  // namespace
 
 Status Joiner::gather(Status own, Member bring, GroupMembers* group) {
+  group->members.reset(new (std::nothrow) Member[join_token_.size]);
+  if (!group->members && own.ok()) {
+    own = fail(GQSGD_NO_MEMORY, "no memory for %u ranks", join_token_.size);
+  }
   if (!own.ok()) {
     const Deadline refusal(std::min(deadline_after_ms(kRefusalMs), join_token_.deadline.us()));
     Status delivered = reach_root(refusal, false);
@@ -55,8 +58,6 @@ Status Joiner::gather(Status own, Member bring, GroupMembers* group) {
     if (delivered.ok()) delivered = send_join_request(own.code(), bring, &delivery);
     return own;  // whether they received it or not
   }
-  group->members.reset(new (std::nothrow) Member[join_token_.size]);
-  if (!group->members) return fail(GQSGD_NO_MEMORY, "no memory for %u ranks", join_token_.size);
   for (uint32_t next = 0; next < join_token_.size;) {
     Outcome outcome;
     Descriptor arrived[kPacketDescriptorsMax];

@@ -5,15 +5,12 @@
 
 #include "src/support/clock.h"
 #include "src/transport/bootstrap/bootstrap_root.h"
+#include "src/transport/refusal.h"
 
 namespace gq {
 namespace {
 
 constexpr int64_t kPendingClientMs = 2000;
-
-void print_version(uint32_t version, char (&text)[24]) {
-  snprintf(text, sizeof text, "%u.%u.%u", version / 10000, version / 100 % 100, version % 100);
-}
 
 }  // namespace
 
@@ -100,23 +97,18 @@ void Root::admit(const JoinRequest& join_request, const Status& received, Packet
 
 /** Fails the group for what no member could live with. */
 void Root::check_join_request(const JoinRequest& join_request, const Status& received) {
-  if (join_request.wire_version != kWireVersion ||
-      join_request.library_version != kLibraryVersion) {
-    char ours[24], theirs[24];
-    print_version(kLibraryVersion, ours);
-    print_version(join_request.library_version, theirs);
-    fail_group(
-        GQSGD_VERSION,
-        "version: rank 0 has %s (wire %u), rank %u has %s (wire %u); install one libgqsgd for all",
-        ours, kWireVersion, join_request.rank, theirs, join_request.wire_version);
+  if (!is_own_version(join_request.wire_version, join_request.library_version)) {
+    fail_group(GQSGD_VERSION, "%s",
+               VersionsDiffer(join_request.rank, join_request.wire_version,
+                              join_request.library_version)
+                   .sentence);
   } else if (join_request.size != join_token_.size) {
     fail_group(GQSGD_MISMATCH,
                "size: rank 0 = %u, rank %u = %u; every rank must name the same size",
                join_token_.size, join_request.rank, join_request.size);
   } else if (join_request.status != GQSGD_OK) {
-    fail_group(GQSGD_REMOTE_ERROR, "rank %u could not join: %s (%s); see its own error",
-               join_request.rank, gqsgd_status_name(join_request.status),
-               gqsgd_status_string(join_request.status));
+    fail_group(GQSGD_REMOTE_ERROR, "%s",
+               could_not_join(join_request.rank, join_request.status).sentence());
   } else if (!received.ok()) {
     fail_for_own_status(received);  // its descriptors did not fit into this process
   }

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/support/status.h"
@@ -14,6 +15,23 @@ namespace gq {
 inline constexpr uint32_t kBootstrapMagic = 0x65687147;  // "Gqhe"
 inline constexpr uint32_t kLibraryVersion =
     GQSGD_VERSION_MAJOR * 10000 + GQSGD_VERSION_MINOR * 100 + GQSGD_VERSION_PATCH;
+
+constexpr bool is_own_version(uint32_t wire_version, uint32_t library_version) {
+  return wire_version == kWireVersion && library_version == kLibraryVersion;
+}
+
+/** The sentence about a rank of another version, which rank 0 sends to all. */
+struct VersionsDiffer {
+  VersionsDiffer(uint32_t rank, uint32_t wire_version, uint32_t library_version) {
+    snprintf(sentence, sizeof sentence,
+             "version: rank 0 has %u.%u.%u (wire %u), rank %u has %u.%u.%u (wire %u); install one "
+             "libgqsgd for all",
+             kLibraryVersion / 10000, kLibraryVersion / 100 % 100, kLibraryVersion % 100,
+             kWireVersion, rank, library_version / 10000, library_version / 100 % 100,
+             library_version % 100, wire_version);
+  }
+  char sentence[200];
+};
 
 /** The hint of every sentence about ranks that did not find each other. */
 inline constexpr char kOneMachine[] =

@@ -13,6 +13,7 @@
 #include "src/support/clock.h"
 #include "src/support/rank_list.h"
 #include "src/transport/bootstrap/random_bytes.h"
+#include "src/transport/refusal.h"
 #include "src/transport/system_failure.h"
 
 namespace gq {
@@ -216,8 +217,7 @@ void Root::fail_group(gqsgd_status status, const char* format, ...) {
 void Root::fail_for_own_status(const Status& own) {
   if (outcome_.status != GQSGD_OK) return;
   own_ = own;
-  fail_group(GQSGD_REMOTE_ERROR, "rank 0 could not join: %s (%s); see its own error",
-             gqsgd_status_name(own.code()), gqsgd_status_string(own.code()));
+  fail_group(GQSGD_REMOTE_ERROR, "%s", could_not_join(0, own.code()).sentence());
 }
 
 /** `impatient` is the rank whose time is up. */

@@ -10,11 +10,6 @@
 #include "src/transport/custom/custom_transport.h"
 
 namespace gq {
-namespace {
-
-constexpr size_t kArenaAlignmentBytes = 4096;
-
-}  // namespace
 
 CustomTransport::CustomTransport(const gqsgd_transport& table) : calls_(table) {
   // The author of the table keeps groups apart: there is no tag.
@@ -47,20 +42,8 @@ CustomTransport::~CustomTransport() {
 
 Status CustomTransport::arena(size_t size_bytes, unsigned char** base) {
   GQ_TRY(calls_.intact());
-  if (size_bytes > arena_bytes_) {
-    if (size_bytes > PTRDIFF_MAX - kArenaAlignmentBytes) {
-      return fail(GQSGD_NO_MEMORY, "rank %u: no arena of %zu bytes", rank(), size_bytes);
-    }
-    const size_t grown_bytes =
-        (size_bytes + kArenaAlignmentBytes - 1) / kArenaAlignmentBytes * kArenaAlignmentBytes;
-    arena_.reset();
-    arena_bytes_ = 0;
-    arena_.reset(static_cast<unsigned char*>(aligned_alloc(kArenaAlignmentBytes, grown_bytes)));
-    if (!arena_)
-      return fail(GQSGD_NO_MEMORY, "rank %u: no arena of %zu bytes", rank(), grown_bytes);
-    arena_bytes_ = grown_bytes;
-  }
-  *base = arena_.get();
+  if (size_bytes > arena_.size_bytes()) GQ_TRY(arena_.allocate_cleared(rank(), size_bytes));
+  *base = arena_.base();
   return Status();
 }
 
@@ -141,7 +124,7 @@ Status CustomTransport::take_staging(size_t size_bytes, unsigned char** staged) 
 /** The same words may be on their way to another rank, with a trailer that must not change any
  *  more: messages are numbered for each receiver. Then they are copied. */
 Status CustomTransport::send_with_trailer(const Message& message) {
-  unsigned char* const words = arena_.get() + message.here_bytes;
+  unsigned char* const words = arena_.base() + message.here_bytes;
   unsigned char* const behind = words + message.size_bytes;
   const bool leaving = message.has_room && calls_.is_sending(words);
   const bool stays = leaving && memcmp(behind, message.trailer, sizeof *message.trailer) == 0;
@@ -163,7 +146,7 @@ Status CustomTransport::send(const Message& message) {
   if (message.trailer != nullptr) {
     GQ_TRY(send_with_trailer(message));
   } else {
-    GQ_TRY(calls_.send(message.peer, arena_.get() + message.here_bytes, message.size_bytes));
+    GQ_TRY(calls_.send(message.peer, arena_.base() + message.here_bytes, message.size_bytes));
   }
   counters_.count_sent(message.size_bytes, message.value_count);
   // Stages take longer than a wire's buffers last: what is under way is helped on between them.
@@ -174,7 +157,7 @@ Status CustomTransport::send(const Message& message) {
 Status CustomTransport::expect(const Message& message) {
   GQ_TRY(calls_.intact());
   calls_.begin_moving();
-  unsigned char* const place = arena_.get() + message.here_bytes;
+  unsigned char* const place = arena_.base() + message.here_bytes;
   if (message.trailer == nullptr) return calls_.receive(message.peer, place, message.size_bytes);
   if (message.has_room) {
     return calls_.receive(message.peer, place, Staging::staged_bytes(message.size_bytes));
@@ -208,7 +191,7 @@ Status CustomTransport::receive(const Message& message, const unsigned char** wo
 Status CustomTransport::begin_sum(const Sum& sum) {
   GQ_TRY(calls_.intact());
   calls_.begin_moving();
-  GQ_TRY(calls_.allreduce(sum.addend, arena_.get() + sum.here_bytes, sum.addend_count, &sum_));
+  GQ_TRY(calls_.allreduce(sum.addend, arena_.base() + sum.here_bytes, sum.addend_count, &sum_));
   counters_.count_sent(sum.addend_count * addend_bytes(sum.addend), sum.value_count);
   return Status();
 }

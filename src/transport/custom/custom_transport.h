@@ -2,13 +2,12 @@
 #ifndef GQ_TRANSPORT_CUSTOM_CUSTOM_TRANSPORT_H
 #define GQ_TRANSPORT_CUSTOM_CUSTOM_TRANSPORT_H
 
-#include <stdlib.h>
-
 #include <memory>
 #include <vector>
 
 #include "src/transport/custom/custom.h"
 #include "src/transport/custom/table_calls.h"
+#include "src/transport/page_memory.h"
 
 namespace gq {
 
@@ -36,7 +35,7 @@ class CustomTransport final : public HostTransport, private HostSums {
   Status expect(const Message& message) override;
   Status receive(const Message& message, const unsigned char** words) override;
   const unsigned char* view(const Message& message) const override {
-    return arena_.get() + message.here_bytes;
+    return arena_.base() + message.here_bytes;
   }
   Status flushed(bool* done) override;
   uint32_t unflushed_peer() const override {
@@ -52,10 +51,6 @@ class CustomTransport final : public HostTransport, private HostSums {
   TransportCounters counters() const override { return counters_; }
 
  private:
-  struct FreeDeleter {
-    void operator()(unsigned char* memory) const { free(memory); }
-  };
-
   Status begin_sum(const Sum& sum) override;
   Status end_sum(bool* done) override;
   /** A rank that sends its control message of call k has those of call k - 1 of all ranks, which
@@ -68,8 +63,7 @@ class CustomTransport final : public HostTransport, private HostSums {
   TableCalls calls_;
   std::vector<uint32_t> nodes_;  // of all ranks; empty: the table has none
   bool adopted_ = false;
-  std::unique_ptr<unsigned char, FreeDeleter> arena_;
-  size_t arena_bytes_ = 0;
+  PageMemory arena_;
   /** Of all ranks, where they are put; then two own ones. */
   std::unique_ptr<ControlMessage[]> controls_;
   std::vector<uint64_t> control_numbers_;  // the call of each that has come

@@ -43,6 +43,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
       : StreamTransport(device),
         comm_(device, library, options.timeout_ms, options.blocks),
         timeout_ms_(options.timeout_ms),
+        wants_to_block_(options.blocks),
         host_(digest_of_host(options.host_id) & ~kRegisters),
         memory_(&comm_) {}
   ~NcclTransport() override;
@@ -58,7 +59,9 @@ class NcclTransport final : public StreamTransport, private StreamSums {
   StreamMemory& memory() override { return memory_; }
   StreamSums* sums() override { return this; }
   uint32_t node_of(uint32_t rank) const override { return nodes_[rank]; }
-  bool operations_block() const override { return comm_.blocks(); }
+  bool operations_block() const override { return wants_to_block_; }
+  void set_timeout(int64_t timeout_ms) override { comm_.set_timeout(timeout_ms); }
+  Status check_stream(StreamHandle stream) const override;
 
   Status check() override { return comm_.check(); }
   void abort_group(gqsgd_status, uint32_t) override {
@@ -87,6 +90,7 @@ class NcclTransport final : public StreamTransport, private StreamSums {
 
   NcclComm comm_;
   const int64_t timeout_ms_;
+  const bool wants_to_block_;    ///< equal on all ranks, whatever NCCL made of it
   const uint64_t host_;          ///< a digest of its name, but for the bit kRegisters
   PinnedBuffer hosts_;           ///< of all ranks
   std::vector<uint32_t> nodes_;  ///< the same, numbered
@@ -134,7 +138,6 @@ Status NcclTransport::watch() {
 }
 
 Status NcclTransport::borrow(void* nccl_comm) {
-  GQ_TRY(broken_.open(device()));
   GQ_TRY(comm_.borrow(static_cast<nccl::Comm>(nccl_comm)));
   const NcclLibrary& library = comm_.library();
   int rank = 0, size = 0, ordinal = 0;
@@ -145,6 +148,7 @@ Status NcclTransport::borrow(void* nccl_comm) {
   set_ordinal(ordinal);
   OnDevice here(device());
   GQ_TRY(here.enter(ordinal));
+  GQ_TRY(broken_.open(device()));
   return warm();
 }
 
@@ -250,6 +254,16 @@ Status NcclTransport::warm() {
               " ms for a first word of all %u ranks: one of them did not get as far (timeout_ms "
               "sets the limit)",
               rank(), timeout_ms_, size());
+}
+
+/** NCCL enqueues for a communicator that does not block on threads of its own, for which this
+ *  handle is another stream. */
+Status NcclTransport::check_stream(StreamHandle stream) const {
+  if (comm_.blocks() || stream != kStreamPerThread) return Status();
+  return fail(GQSGD_UNSUPPORTED,
+              "stream is cudaStreamPerThread, and this communicator does not block: NCCL would "
+              "take the stream of another thread; use a stream that was created, or a "
+              "communicator without nccl_blocking=off");
 }
 
 Status NcclTransport::gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) {

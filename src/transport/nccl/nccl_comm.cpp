@@ -49,6 +49,7 @@ NcclComm::Inside::Inside(NcclComm* comm) : comm_(*comm) {
 NcclComm::Inside::~Inside() { comm_.ending_->inside.fetch_sub(1); }
 
 NcclComm::Operation::Operation(NcclComm* comm, const char* call) : Inside(comm) {
+  if (comm_.is_asked_alone()) alone_ = std::unique_lock(comm_.alone_);
   comm_.call_.store(call, std::memory_order_relaxed);
   comm_.since_us_.store(monotonic_us(), std::memory_order_release);
 }
@@ -63,8 +64,8 @@ Status NcclComm::make_ending() {
 }
 
 bool NcclComm::wait_for_end() const {
-  if (!ends_.load()) return true;
-  const uint64_t deadline_us = deadline_after_ms(kEndMs);
+  const uint64_t deadline_us = end_deadline_us_.load();
+  if (deadline_us == 0) return true;
   while (!ending_->done.load(std::memory_order_acquire)) {
     if (ending_->failed.load() || monotonic_us() >= deadline_us) return false;
     nap();
@@ -73,8 +74,9 @@ bool NcclComm::wait_for_end() const {
 }
 
 void NcclComm::end_by(nccl::Result (*function)(nccl::Comm)) {
-  if (ends_.exchange(true)) return;
-  const bool begun = run_aside([ending = ending_, function, comm = comm_, ordinal = ordinal_,
+  uint64_t not_begun = 0;
+  if (!end_deadline_us_.compare_exchange_strong(not_begun, deadline_after_ms(kEndMs))) return;
+  const bool begun = run_aside([ending = ending_, function, comm = get(), ordinal = ordinal_,
                                 device = &device_] {
     (void)device->set_current(ordinal).ok();
     const uint64_t deadline_us = deadline_after_ms(kGraceMs);
@@ -91,19 +93,16 @@ void NcclComm::give_up() {
 }
 
 Status NcclComm::init(const nccl::Id& id, int ranks, int rank) {
-  nccl::Result result = nccl::kInProgress;
-  if (blocks_) {
-    const NcclPlace place{id, ranks, rank, ordinal_};
-    const uint64_t deadline_us = deadline_after_ms(timeout_ms_);
-    GQ_TRY(join_blocking(device_, library_, place, deadline_us, &comm_, &result));
-    if (result == nccl::kInProgress) return fail(GQSGD_TIMEOUT, "NCCL has not returned");
-  } else {
-    nccl::Config config;
-    config.blocking = 0;
-    result = library_.init(&comm_, ranks, id, rank, &config);
-  }
-  if (comm_ != nullptr) owner_ = Owner::us;
-  return through(result, "ncclCommInitRankConfig");
+  const NcclPlace place{id, ranks, rank, ordinal_, blocks_};
+  const uint64_t deadline_us = deadline_after_ms(timeout_ms_);
+  nccl::Result result = nccl::kSuccess;
+  const std::shared_ptr<nccl::Comm> comm(ending_, &ending_->comm);
+  GQ_TRY(join_aside(device_, library_, place, deadline_us, comm, &result));
+  if (get() != nullptr) owner_ = Owner::us;
+  if (result == nccl::kInProgress) blocks_ = false;  // NCCL_COMM_BLOCKING overrides what is wanted
+  const Status formed = through(result, "ncclCommInitRankConfig");
+  if (!formed.ok()) give_up();  // NCCL destroys none that has an error
+  return formed;
 }
 
 Status NcclComm::join(const nccl::Id& id, int ranks, int rank) {
@@ -115,15 +114,15 @@ Status NcclComm::join(const nccl::Id& id, int ranks, int rank) {
               "rank %d waited %" PRId64
               " ms for %d ranks to join by NCCL, which does not say who is missing (timeout_ms "
               "sets the limit)",
-              rank, timeout_ms_, ranks);
+              rank, timeout_ms_.load(), ranks);
 }
 
 Status NcclComm::borrow(nccl::Comm comm) {
   GQ_TRY(make_ending());
-  comm_ = comm;
+  ending_->comm = comm;
   owner_ = Owner::caller;
   nccl::Result state = nccl::kSuccess;
-  GQ_TRY(through(library_.async_error(comm_, &state), "ncclCommGetAsyncError"));
+  GQ_TRY(through(library_.async_error(get(), &state), "ncclCommGetAsyncError"));
   return through(state, "the communicator");
 }
 
@@ -133,7 +132,8 @@ Status NcclComm::ended(const char* call) {
 }
 
 Status NcclComm::timed_out(const char* call) const {
-  return fail(GQSGD_TIMEOUT, "%s: NCCL was not through after %" PRId64 " ms", call, timeout_ms_);
+  return fail(GQSGD_TIMEOUT, "%s: NCCL was not through after %" PRId64 " ms", call,
+              timeout_ms_.load());
 }
 
 Status NcclComm::through(nccl::Result result, const char* call) {
@@ -155,12 +155,12 @@ Status NcclComm::through(nccl::Result result, const char* call) {
       nap();
     }
     nccl::Result state = nccl::kSuccess;
-    const nccl::Result asked = library_.async_error(comm_, &state);
+    const nccl::Result asked = library_.async_error(get(), &state);
     result = asked == nccl::kSuccess ? state : asked;
   }
   if (result == nccl::kSuccess) return Status();
   if (was_aborted()) return ended(call);
-  const char* more = library_.last_error(comm_);
+  const char* more = library_.last_error(get());
   return fail(GQSGD_BACKEND, "%s: NCCL error %d (%s): %s [%s, version number %d]", call, result,
               library_.error_string(result),
               Shown(more == nullptr ? "" : more, Shown::kPathBytes).text(), library_.path,
@@ -173,16 +173,19 @@ Status NcclComm::check() {
     give_up();
     return ended("the NCCL communicator");
   }
+  std::unique_lock<std::mutex> alone(alone_, std::defer_lock);
+  if (is_asked_alone() && !alone.try_lock()) return Status();
   nccl::Result state = nccl::kSuccess;
-  const nccl::Result asked = library_.async_error(comm_, &state);
+  const nccl::Result asked = library_.async_error(get(), &state);
   if (asked != nccl::kSuccess) return through(asked, "ncclCommGetAsyncError");
   return state == nccl::kInProgress ? Status() : through(state, "an operation under way");
 }
 
 Status NcclComm::look() {
-  const uint64_t since_us = blocks_ ? since_us_.load(std::memory_order_acquire) : 0;
-  const bool is_late = since_us != 0 && timeout_ms_ >= 0 &&
-                       monotonic_us() - since_us >= static_cast<uint64_t>(timeout_ms_) * 1000;
+  const uint64_t since_us = since_us_.load(std::memory_order_acquire);
+  const int64_t timeout_ms = timeout_ms_.load();
+  const bool is_late = since_us != 0 && timeout_ms >= 0 &&
+                       monotonic_us() - since_us >= static_cast<uint64_t>(timeout_ms) * 1000;
   const Status found = is_late ? timed_out(call_.load(std::memory_order_relaxed)) : check();
   if (found.ok()) return found;
   const std::lock_guard<std::mutex> lock(kept_mutex_);

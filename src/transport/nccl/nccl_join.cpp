@@ -2,6 +2,7 @@
 #include "src/transport/nccl/nccl_join.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -17,37 +18,38 @@ namespace {
 /** One rank's way into a group, shared with the thread that NCCL keeps. */
 class Joining {
  public:
-  Joining(const Device& device, const NcclLibrary& library, const NcclPlace& place)
-      : device_(device), library_(library), place_(place) {}
+  Joining(const Device& device, const NcclLibrary& library, const NcclPlace& place,
+          const std::shared_ptr<nccl::Comm>& comm)
+      : device_(device), library_(library), place_(place), comm_(comm) {}
 
   /** On that thread. */
   void run() {
     (void)device_.set_current(place_.ordinal).ok();
     nccl::Config config;
-    config.blocking = 1;
-    nccl::Comm comm = nullptr;
+    config.blocking = place_.blocks ? 1 : 0;
     const nccl::Result result =
-        library_.init(&comm, place_.rank_count, place_.id, place_.rank, &config);
+        library_.init(comm_.get(), place_.rank_count, place_.id, place_.rank, &config);
     std::unique_lock<std::mutex> lock(mutex_);
-    comm_ = comm;
     result_ = result;
+    returned_ = true;
     changed_.notify_all();
     const bool is_late = left_;
     lock.unlock();
+    nccl::Comm const comm = std::atomic_ref<nccl::Comm>(*comm_).load();
     if (is_late && comm != nullptr) (void)library_.abort(comm);
   }
 
-  /** After it `result` is kInProgress if there was none by `deadline_us`. */
-  void wait(uint64_t deadline_us, nccl::Comm* comm, nccl::Result* result) {
+  /** False if it has not returned by `deadline_us`. */
+  bool wait(uint64_t deadline_us, nccl::Result* result) {
     constexpr uint64_t kWaitUs = 1000000;
     std::unique_lock<std::mutex> lock(mutex_);
-    for (uint64_t now_us = monotonic_us(); result_ == nccl::kInProgress && now_us < deadline_us;
+    for (uint64_t now_us = monotonic_us(); !returned_ && now_us < deadline_us;
          now_us = monotonic_us()) {
       changed_.wait_for(lock, std::chrono::microseconds(std::min(kWaitUs, deadline_us - now_us)));
     }
-    left_ = result_ == nccl::kInProgress;
-    *comm = comm_;
+    left_ = !returned_;
     *result = result_;
+    return returned_;
   }
 
  private:
@@ -57,25 +59,27 @@ class Joining {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool left_ = false;
-  nccl::Comm comm_ = nullptr;
-  nccl::Result result_ = nccl::kInProgress;
+  bool returned_ = false;
+  const std::shared_ptr<nccl::Comm> comm_;
+  nccl::Result result_ = nccl::kSuccess;
 };
 
 }  // namespace
 
-Status join_blocking(const Device& device, const NcclLibrary& library, const NcclPlace& place,
-                     uint64_t deadline_us, nccl::Comm* comm, nccl::Result* result) {
+Status join_aside(const Device& device, const NcclLibrary& library, const NcclPlace& place,
+                  uint64_t deadline_us, const std::shared_ptr<nccl::Comm>& comm,
+                  nccl::Result* result) {
   std::shared_ptr<Joining> joining;
   try {
-    joining = std::make_shared<Joining>(device, library, place);
+    joining = std::make_shared<Joining>(device, library, place, comm);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for rank %d to join by NCCL", place.rank);
   }
   if (!run_aside([joining] { joining->run(); })) {
     return fail(GQSGD_NO_RESOURCE, "rank %d: no thread to join by NCCL on", place.rank);
   }
-  joining->wait(deadline_us, comm, result);
-  return Status();
+  if (joining->wait(deadline_us, result)) return Status();
+  return fail(GQSGD_TIMEOUT, "NCCL has not returned");
 }
 
 }  // namespace gq

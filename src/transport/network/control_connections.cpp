@@ -58,14 +58,9 @@ Status ControlConnections::open(NetworkLinks links, int engine) {
   return Status();
 }
 
-/** A connection with bytes unread would be reset, and what was sent last be lost with it. */
 ControlConnections::~ControlConnections() {
   for (const Peer& peer : peers_) {
-    if (!peer.socket || peer.socket->number() < 0) continue;
-    shutdown(peer.socket->number(), SHUT_WR);
-    char unread[512];
-    while (recv(peer.socket->number(), unread, sizeof unread, MSG_DONTWAIT) > 0) {
-    }
+    if (peer.socket && peer.socket->number() >= 0) end_sending(*peer.socket);
   }
 }
 

@@ -273,6 +273,8 @@ Status create_network(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t 
     NetworkId id;
     GQ_TRY(read_network_id(unique_id, &id));
     NetworkToken token;
+    // First, so that whatever fails here closes it: others would wait for an answer.
+    if (rank == 0) GQ_TRY(take_listener(id, &token.listener));
     GQ_TRY(Hmac::open(&token.secret.hmac));
     memcpy(token.secret.name, id.name, sizeof id.name);
     token.secret.key = id.key;
@@ -282,7 +284,6 @@ Status create_network(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t 
     token.root.assign(1, id.address);
     token.root_listens = true;
     const Status chosen = own.ok() ? choose_own(options, &token.own) : own;
-    if (rank == 0) GQ_TRY(take_listener(id, &token.listener));
     std::unique_ptr<NetworkBootstrap> bootstrap;
     NetworkTable table;
     GQ_TRY(join(&token, options, chosen, &bootstrap, &table));

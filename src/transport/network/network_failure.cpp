@@ -1,7 +1,4 @@
 // What ends a group: peers that broke off, left or died; who is to blame; and how the news spreads.
-#include <inttypes.h>
-#include <stdio.h>
-
 #include <algorithm>
 
 #include "src/support/clock.h"
@@ -19,18 +16,8 @@ constexpr uint64_t kTcpGraceMaxUs = 500000;
 constexpr uint32_t kDrainSteps = 10000;
 // UCX has lost the way to a peer whose other connection is there.
 constexpr uint64_t kDisconnectedUs = 1000000;
-
-void describe(const Awaited& awaited, uint32_t self, char* text, size_t capacity_bytes) {
-  text[0] = '\0';
-  if (awaited.kind == AwaitedKind::nothing) return;
-  if (awaited.kind == AwaitedKind::taken) {
-    snprintf(text, capacity_bytes, "; rank %u awaited that rank %u takes its codes", self,
-             awaited.peer);
-    return;
-  }
-  snprintf(text, capacity_bytes, "; rank %u awaited %s %" PRIu64 " of rank %u", self,
-           awaited.kind == AwaitedKind::control ? "call" : "message", awaited.number, awaited.peer);
-}
+// Nothing has come, and ranks wait for each other, since one died.
+constexpr uint64_t kBlockedUs = 1000000;
 
 }  // namespace
 
@@ -38,10 +25,9 @@ Status NetworkTransport::intact() {
   const uint64_t word = cause_.load(std::memory_order_acquire);
   if (word == 0) return Status();
   const Cause cause = unpack_cause(word);
-  char awaited[96];
-  describe(unpack_awaited(awaited_.word()), rank(), awaited, sizeof awaited);
+  const AwaitedText awaited(unpack_awaited(awaited_.word()), rank());
   const bool destroyed = connections_.presence(cause.culprit) == ControlConnections::Presence::left;
-  return explain(cause, rank(), destroyed, awaited);
+  return explain(cause, rank(), destroyed, awaited.text);
 }
 
 void NetworkTransport::abort_group(gqsgd_status status, uint32_t culprit) {
@@ -121,7 +107,7 @@ Status NetworkTransport::is_lost(uint32_t peer, bool* is_lost) {
       std::min(kTcpGraceUs + owed_bytes * kTcpGraceUsPerByte, kTcpGraceMaxUs);
   const uint64_t newest_us = std::max(gone_us, from.news_us);
   const bool may_come = from.is_by_tcp && newest_us + tcp_grace_us > looked_us_;
-  *is_lost = owed_bytes > 0 && !may_come;
+  *is_lost = owed_bytes > 0 ? !may_come : has_blocked(peer);
   return Status();
 }
 
@@ -142,8 +128,25 @@ Status NetworkTransport::count_owed(uint32_t peer, size_t* owed_bytes) {
   return Status();
 }
 
-void NetworkTransport::await(AwaitedKind kind, uint32_t peer, uint64_t number) {
-  awaited_.begin({kind, peer, number});
+/** UCX keeps one queue in memory for all messages from ranks of the same machine. Where a rank is
+ *  killed after it took a place in there and before it filled that, the queue's owner waits for the
+ *  place for ever: it gets nothing more of anyone, and soon all wait for each other. They never do
+ *  in a group that is whole. */
+bool NetworkTransport::has_blocked(uint32_t peer) const {
+  const bool is_dead = connections_.presence(peer) == ControlConnections::Presence::dead;
+  const Awaited own = unpack_awaited(awaited_.word());
+  if (!is_dead || peers_[peer].is_by_tcp) return false;
+  if (own.kind == AwaitedKind::nothing || peers_[own.peer].is_by_tcp) return false;
+  uint64_t newest_us = connections_.gone_us(peer);
+  for (const Peer& other : peers_) newest_us = std::max(newest_us, other.news_us);
+  if (newest_us + kBlockedUs > looked_us_) return false;
+  uint32_t waiter = own.peer;
+  for (uint32_t link = 0; link < size(); ++link) {
+    const uint32_t next = awaited_by(waiter, own.peer);
+    if (next == waiter) return false;
+    waiter = next;
+  }
+  return true;
 }
 
 void NetworkTransport::came() {

@@ -17,7 +17,6 @@
 namespace gq {
 namespace {
 
-constexpr size_t kArenaAlignmentBytes = 4096;
 constexpr uint32_t kControlChannel = 0;
 constexpr uint32_t kWordChannel = 1;
 // Sends that are done are looked for when so many have piled up.
@@ -69,12 +68,7 @@ void NetworkTransport::finish_sends() {
 
 Status NetworkTransport::arena(size_t size_bytes, unsigned char** base) {
   GQ_TRY(intact());
-  if (size_bytes > arena_bytes_) {
-    if (size_bytes > PTRDIFF_MAX - kArenaAlignmentBytes) {
-      return fail(GQSGD_NO_MEMORY, "rank %u: no arena of %zu bytes", rank(), size_bytes);
-    }
-    const size_t grown_bytes =
-        (size_bytes + kArenaAlignmentBytes - 1) / kArenaAlignmentBytes * kArenaAlignmentBytes;
+  if (size_bytes > arena_.size_bytes()) {
     if (!sends_.empty()) {
       try {
         retired_arenas_.reserve(retired_arenas_.size() + 1);
@@ -83,14 +77,9 @@ Status NetworkTransport::arena(size_t size_bytes, unsigned char** base) {
       }
       retired_arenas_.push_back(std::move(arena_));
     }
-    arena_bytes_ = 0;
-    arena_.reset();
-    arena_.reset(static_cast<unsigned char*>(aligned_alloc(kArenaAlignmentBytes, grown_bytes)));
-    if (!arena_)
-      return fail(GQSGD_NO_MEMORY, "rank %u: no arena of %zu bytes", rank(), grown_bytes);
-    arena_bytes_ = grown_bytes;
+    GQ_TRY(arena_.allocate_cleared(rank(), size_bytes));
   }
-  *base = arena_.get();
+  *base = arena_.base();
   return Status();
 }
 
@@ -194,7 +183,7 @@ Status NetworkTransport::receive_control(uint32_t peer, uint64_t sequence, Contr
     GQ_TRY(intact());
     GQ_TRY(test(from.control));
     if (!from.control->done) {
-      await(AwaitedKind::control, peer, sequence);
+      awaited_.begin({AwaitedKind::control, peer, sequence});
       return Status();
     }
     const UcxRequest& request = from.control->request;
@@ -223,7 +212,7 @@ Status NetworkTransport::send(const Message& message) {
   GQ_TRY(intact());
   try {
     // A mark is not needed: peers get a notice of a rank that fails.
-    GQ_TRY(start_send(message.peer, kWordChannel, arena_.get() + message.here_bytes,
+    GQ_TRY(start_send(message.peer, kWordChannel, arena_.base() + message.here_bytes,
                       message.size_bytes, pool_.take(),
                       message.trailer == nullptr ? 0 : message.trailer->checksum));
   } catch (const std::bad_alloc&) {
@@ -240,7 +229,7 @@ Status NetworkTransport::expect(const Message& message) {
   try {
     PendingMessage* const receive = pool_.take();
     peers_[message.peer].receives.push(receive);
-    return start_receive(message.peer, kWordChannel, arena_.get() + message.here_bytes,
+    return start_receive(message.peer, kWordChannel, arena_.base() + message.here_bytes,
                          message.size_bytes, message.size_bytes, receive);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "rank %u: no memory for more receives", rank());
@@ -259,7 +248,7 @@ Status NetworkTransport::receive(const Message& message, const unsigned char** w
   }
   GQ_TRY(test(first));
   if (!first->done) {
-    await(AwaitedKind::message, message.peer, from.received_count + 1);
+    awaited_.begin({AwaitedKind::message, message.peer, from.received_count + 1});
     return Status();
   }
   *words = first->place;
@@ -311,7 +300,7 @@ Status NetworkTransport::flushed(bool* done) {
   if (*done) {
     came();
   } else {
-    await(AwaitedKind::taken, unflushed_peer(), 0);
+    awaited_.begin({AwaitedKind::taken, unflushed_peer(), 0});
   }
   return Status();
 }

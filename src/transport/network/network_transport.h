@@ -3,8 +3,6 @@
 #ifndef GQ_TRANSPORT_NETWORK_NETWORK_TRANSPORT_H
 #define GQ_TRANSPORT_NETWORK_NETWORK_TRANSPORT_H
 
-#include <stdlib.h>
-
 #include <atomic>
 #include <memory>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "src/transport/network/control_packets.h"
 #include "src/transport/network/message_pool.h"
 #include "src/transport/network/network_registers.h"
+#include "src/transport/page_memory.h"
 #include "src/transport/shared_memory/cause.h"
 
 namespace gq {
@@ -48,7 +47,7 @@ class NetworkTransport final : public HostTransport {
   Status expect(const Message& message) override;
   Status receive(const Message& message, const unsigned char** words) override;
   const unsigned char* view(const Message& message) const override {
-    return arena_.get() + message.here_bytes;
+    return arena_.base() + message.here_bytes;
   }
   Status flushed(bool* done) override;
   uint32_t unflushed_peer() const override;
@@ -62,10 +61,6 @@ class NetworkTransport final : public HostTransport {
   GroupRegisters* registers() override { return &registers_; }
 
  private:
-  struct FreeDeleter {
-    void operator()(unsigned char* memory) const { free(memory); }
-  };
-  using Arena = std::unique_ptr<unsigned char, FreeDeleter>;
   struct Peer {
     MessageQueue receives;
     UcxRequest flush;
@@ -99,13 +94,13 @@ class NetworkTransport final : public HostTransport {
   bool is_unreachable(uint32_t peer) const;
   void finish_sends();
 
-  void await(AwaitedKind kind, uint32_t peer, uint64_t number);
   void came();
   bool spun(uint64_t end_us);
   Status take_notices();
   Status take(uint32_t peer, const Notice& notice);
   Status is_lost(uint32_t peer, bool* is_lost);
   Status count_owed(uint32_t peer, size_t* owed_bytes);
+  bool has_blocked(uint32_t peer) const;
   uint32_t awaited_by(uint32_t waiter, uint32_t own) const;
   bool has_come_here(uint32_t waiter) const;
   uint32_t silent_in_cycle(uint32_t first, uint32_t own) const;
@@ -118,9 +113,8 @@ class NetworkTransport final : public HostTransport {
   std::vector<Peer> peers_;
   MessagePool pool_;
   std::vector<PendingMessage*> sends_;  // under way
-  Arena arena_;
-  size_t arena_bytes_ = 0;
-  std::vector<Arena> retired_arenas_;  // that messages to a lost rank may still be read from
+  PageMemory arena_;
+  std::vector<PageMemory> retired_arenas_;  // that messages to a lost rank may still be read from
   uint64_t sequence_ = 0;              // of the newest call
   ControlPackets packets_;             // of that, of all ranks
   std::atomic<uint64_t> cause_{0};     // packed; what broke this group

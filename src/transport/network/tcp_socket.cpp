@@ -110,18 +110,11 @@ Status accept_connection(const TcpSocket& listener, std::unique_ptr<TcpSocket>* 
   return take(descriptor, socket);
 }
 
-Status begin_connect(const NetworkAddress& to, const NetworkAddress& from,
-                     std::unique_ptr<TcpSocket>* socket, int* error) {
+Status begin_connect(const NetworkAddress& to, std::unique_ptr<TcpSocket>* socket, int* error) {
   *error = 0;
   std::unique_ptr<TcpSocket> opened;
   GQ_TRY(open_socket(to.family, &opened));
   tune(opened->number());
-  if (from.family == to.family) {
-    const SocketName own = socket_name_of(from);
-    if (bind(opened->number(), own.get(), own.size_bytes) != 0) {
-      return system_failure(errno, "connecting from %s", AddressText(from).text());
-    }
-  }
   const SocketName name = socket_name_of(to);
   if (connect(opened->number(), name.get(), name.size_bytes) != 0 && errno != EINPROGRESS) {
     *error = errno;
@@ -136,6 +129,13 @@ int connect_error(const TcpSocket& socket) {
   socklen_t size_bytes = sizeof error;
   if (getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &size_bytes) != 0) return errno;
   return error;
+}
+
+void end_sending(const TcpSocket& socket) {
+  shutdown(socket.number(), SHUT_WR);
+  char unread[512];
+  while (recv(socket.number(), unread, sizeof unread, MSG_DONTWAIT) > 0) {
+  }
 }
 
 SocketTransfer send_rest(const TcpSocket& socket, const void* bytes, size_t size_bytes,

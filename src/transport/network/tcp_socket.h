@@ -40,11 +40,14 @@ Status listen_at(const NetworkAddress& address, std::unique_ptr<TcpSocket>* list
 Status accept_connection(const TcpSocket& listener, std::unique_ptr<TcpSocket>* socket,
                          NetworkAddress* from);
 
-/** Begins to connect, from `from` unless its family is 0. *error: the reason why that failed at
- *  once, or 0; then the socket becomes writable, and connect_error() says how it ended. */
-Status begin_connect(const NetworkAddress& to, const NetworkAddress& from,
-                     std::unique_ptr<TcpSocket>* socket, int* error);
+/** Begins to connect. *error: the reason why that failed at once, or 0; then the socket becomes
+ *  writable, and connect_error() says how it ended. */
+Status begin_connect(const NetworkAddress& to, std::unique_ptr<TcpSocket>* socket, int* error);
 int connect_error(const TcpSocket& socket);
+
+/** What was sent arrives although the socket is closed next: with bytes unread it would be reset,
+ *  and what was sent last be lost with it. */
+void end_sending(const TcpSocket& socket);
 
 /** Sends or receives the rest of `size_bytes`, of which *done_bytes are through, as far as that
  *  goes without waiting; done resets *done_bytes. */

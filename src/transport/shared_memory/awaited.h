@@ -2,7 +2,9 @@
 #ifndef GQ_TRANSPORT_SHARED_MEMORY_AWAITED_H
 #define GQ_TRANSPORT_SHARED_MEMORY_AWAITED_H
 
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "src/transport/shared_memory/control.h"
 
@@ -29,6 +31,23 @@ constexpr Awaited unpack_awaited(uint64_t word) {
   return {static_cast<AwaitedKind>(word & 3), static_cast<uint32_t>(word >> 2 & ((1u << 22) - 1)),
           word >> 24};
 }
+
+/** The end of a sentence: "; rank 1 awaited call 7 of rank 2", or "". */
+struct AwaitedText {
+  AwaitedText(const Awaited& awaited, uint32_t self) {
+    if (awaited.kind == AwaitedKind::nothing) {
+      text[0] = '\0';
+    } else if (awaited.kind == AwaitedKind::taken) {
+      snprintf(text, sizeof text, "; rank %u awaited that rank %u takes its codes", self,
+               awaited.peer);
+    } else {
+      snprintf(text, sizeof text, "; rank %u awaited %s %" PRIu64 " of rank %u", self,
+               awaited.kind == AwaitedKind::control ? "call" : "message", awaited.number,
+               awaited.peer);
+    }
+  }
+  char text[96];
+};
 
 /** True once what `receiver` waits for is there; `control` is the awaited peer's. */
 inline bool has_come(const Awaited& awaited, const Control* control, uint32_t receiver) {

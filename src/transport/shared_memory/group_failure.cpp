@@ -2,29 +2,11 @@
 #include "src/transport/shared_memory/group_failure.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include <new>
 
 namespace gq {
 namespace {
-
-void describe(const Awaited& awaited, uint32_t self, char* text, size_t capacity_bytes) {
-  switch (awaited.kind) {
-    case AwaitedKind::control:
-      snprintf(text, capacity_bytes, "; rank %u awaited call %" PRIu64 " of rank %u", self,
-               awaited.number, awaited.peer);
-      return;
-    case AwaitedKind::message:
-      snprintf(text, capacity_bytes, "; rank %u awaited message %" PRIu64 " of rank %u", self,
-               awaited.number, awaited.peer);
-      return;
-    case AwaitedKind::taken:  // of transports alone that copy what is sent
-    case AwaitedKind::nothing:
-      break;
-  }
-  text[0] = '\0';
-}
 
 /** A rank waits for control messages of its own newest call alone: a rank whose awaited number is
  * another, or of an earlier call, waits for no control message. */
@@ -145,13 +127,10 @@ Status GroupFailure::adopt(uint32_t peer, uint64_t word) {
 }
 
 Status GroupFailure::explain_cause(const Cause& cause) const {
-  char awaited[96] = "";
-  const Awaited last = unpack_awaited(awaited_);
-  if (!has_come(last, &blocks_.of(last.peer), blocks_.rank)) {
-    describe(last, blocks_.rank, awaited, sizeof awaited);
-  }
+  Awaited last = unpack_awaited(awaited_);
+  if (has_come(last, &blocks_.of(last.peer), blocks_.rank)) last = Awaited();
   const bool destroyed = blocks_.of(cause.culprit).destroyed.load(std::memory_order_acquire) != 0;
-  return explain(cause, blocks_.rank, destroyed, awaited);
+  return explain(cause, blocks_.rank, destroyed, AwaitedText(last, blocks_.rank).text);
 }
 
 Status GroupFailure::protocol_failure(uint32_t peer, const char* what, uint64_t found,

@@ -2,7 +2,6 @@
 // that no rank ever reads what another has freed.
 #include "src/transport/shared_memory/local.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <new>
 
 #include "src/transport/bootstrap/random_bytes.h"
+#include "src/transport/page_memory.h"
 #include "src/transport/shared_memory/local_join.h"
 #include "src/transport/shared_memory/shared_memory_transport.h"
 #include "src/transport/shared_memory/virtual_sums.h"
@@ -18,34 +18,23 @@
 namespace gq {
 namespace {
 
-constexpr size_t kArenaGranuleBytes = 4096;
-
-struct FreeDeleter {
-  void operator()(unsigned char* memory) const { free(memory); }
-};
-using Memory = std::unique_ptr<unsigned char, FreeDeleter>;
-
-Memory allocate(size_t size_bytes, size_t alignment_bytes) {
-  return Memory(static_cast<unsigned char*>(aligned_alloc(alignment_bytes, size_bytes)));
-}
-
 /** An arena that was outgrown while peers might still read it. */
 struct Outgrown {
-  Memory memory;
+  PageMemory memory;
   uint64_t controls_sent = 0;  // the owner's newest control message when it was outgrown
   std::unique_ptr<Outgrown> next;
 };
 
 struct Arena {
   std::atomic<unsigned char*> base{nullptr};  // what peers read
-  Memory memory;
+  PageMemory memory;
   std::unique_ptr<Outgrown> outgrown;
 };
 
 struct Group {
   std::atomic<uint32_t> members{0};
   uint32_t ranks = 0;
-  Memory controls;
+  PageMemory controls;
   std::unique_ptr<Wakeup[]> wakeups;
   std::unique_ptr<PeerControl[]> places;
   std::unique_ptr<Arena[]> arenas;
@@ -75,7 +64,7 @@ class LocalTransport final : public SharedMemoryTransport, private HostSums, pri
   }
 
   Status join(Group* group, uint32_t rank, uint32_t ranks, uint32_t tag) {
-    auto* memory = group->controls.get() + rank * control_bytes(ranks);
+    auto* memory = group->controls.base() + rank * control_bytes(ranks);
     control_ = reinterpret_cast<Control*>(memory);
     GQ_TRY(attach({rank, ranks, WakeupScope::process, control_, group->places.get()}, tag,
                   {stop_kernels_of, group}));
@@ -105,7 +94,7 @@ class LocalTransport final : public SharedMemoryTransport, private HostSums, pri
 
  private:
   Status begin_sum(const Sum& sum) override {
-    return group_->sums->begin(rank(), sum, group_->arenas[rank()].memory.get() + sum.here_bytes);
+    return group_->sums->begin(rank(), sum, group_->arenas[rank()].memory.base() + sum.here_bytes);
   }
   Status end_sum(bool* done) override {
     *done = group_->sums->done(rank());
@@ -125,23 +114,17 @@ Status LocalTransport::arena(size_t size_bytes, unsigned char** base) {
   GQ_TRY(intact());
   Arena& own = group_->arenas[rank()];
   const size_t old_bytes = control_->arena_bytes.load(std::memory_order_relaxed);
-  *base = own.memory.get();
+  *base = own.memory.base();
   if (size_bytes <= old_bytes) return Status();
-  if (size_bytes > PTRDIFF_MAX - kArenaGranuleBytes) {
-    return fail(GQSGD_NO_MEMORY, "rank %u: no arena of %zu bytes", rank(), size_bytes);
-  }
-  const size_t wanted_bytes = std::max(size_bytes, least_growth_bytes(own));
-  const size_t new_bytes =
-      (wanted_bytes + kArenaGranuleBytes - 1) / kArenaGranuleBytes * kArenaGranuleBytes;
-  Memory grown = allocate(new_bytes, kArenaGranuleBytes);
-  if (!grown) return fail(GQSGD_NO_MEMORY, "rank %u: no arena of %zu bytes", rank(), new_bytes);
+  PageMemory grown;
+  GQ_TRY(grown.allocate(rank(), std::max(size_bytes, least_growth_bytes(own))));
   // A peer that still reads the last operation finds the same words at either place.
-  if (old_bytes > 0) memcpy(grown.get(), own.memory.get(), old_bytes);
+  if (old_bytes > 0) memcpy(grown.base(), own.memory.base(), old_bytes);
   GQ_TRY(keep_until_read(&own));
   own.memory = std::move(grown);
-  own.base.store(own.memory.get(), std::memory_order_release);
-  control_->arena_bytes.store(new_bytes, std::memory_order_release);
-  *base = own.memory.get();
+  own.base.store(own.memory.base(), std::memory_order_release);
+  control_->arena_bytes.store(own.memory.size_bytes(), std::memory_order_release);
+  *base = own.memory.base();
   return Status();
 }
 
@@ -167,7 +150,7 @@ Status LocalTransport::keep_until_read(Arena* arena) {
     }
   }
   // No rank reads an arena of which it was sent nothing.
-  if (!arena->memory || counters().messages_sent == 0) return Status();
+  if (arena->memory.size_bytes() == 0 || counters().messages_sent == 0) return Status();
   std::unique_ptr<Outgrown> kept(new (std::nothrow) Outgrown);
   if (!kept) return fail(GQSGD_NO_MEMORY, "rank %u: no memory to keep an old arena", rank());
   kept->memory = std::move(arena->memory);
@@ -180,21 +163,22 @@ Status LocalTransport::keep_until_read(Arena* arena) {
 Status make_group(uint32_t ranks, std::unique_ptr<Group>* out) {
   std::unique_ptr<Group> group(new (std::nothrow) Group);
   const size_t size_bytes = ranks * control_bytes(ranks);
+  bool has_controls = false;
   if (group) {
-    group->controls = allocate(size_bytes, alignof(Control));
+    has_controls = group->controls.allocate(0, size_bytes).ok();
     group->wakeups.reset(new (std::nothrow) Wakeup[ranks]);
     group->places.reset(new (std::nothrow) PeerControl[ranks]);
     group->arenas.reset(new (std::nothrow) Arena[ranks]);
     group->stream_members.reset(new (std::nothrow) LocalMember[ranks]);
   }
-  if (!group || !group->controls || !group->wakeups || !group->places || !group->arenas ||
+  if (!group || !has_controls || !group->wakeups || !group->places || !group->arenas ||
       !group->stream_members) {
     return fail(GQSGD_NO_MEMORY, "no memory for a local group of %u ranks (%zu bytes)", ranks,
                 size_bytes);
   }
   group->ranks = ranks;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    auto* control = new (group->controls.get() + rank * control_bytes(ranks)) Control;
+    auto* control = new (group->controls.base() + rank * control_bytes(ranks)) Control;
     for (uint32_t peer = 0; peer < ranks; ++peer) {
       new (posted_of(control) + peer) std::atomic<uint64_t>(0);
     }

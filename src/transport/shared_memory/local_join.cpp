@@ -15,6 +15,7 @@
 #include "src/support/posix/fork.h"
 #include "src/support/rank_list.h"
 #include "src/transport/bootstrap/unique_id.h"
+#include "src/transport/refusal.h"
 #include "src/transport/shared_memory/local.h"
 
 namespace gq {
@@ -73,12 +74,20 @@ std::shared_ptr<FormingGroup> find_or_add(const gqsgd_unique_id& id, uint32_t si
   return group;
 }
 
-void end_with(Status outcome, FormingGroup* group) {
+void set_outcome(Status outcome, FormingGroup* group) {
   if (group->has_ended) return;
   group->has_ended = true;
   group->outcome = std::move(outcome);
-  std::erase_if(*forming().groups, [&](const auto& other) { return other.get() == group; });
   group->ended.notify_all();
+}
+
+void forget(const FormingGroup* group) {
+  std::erase_if(*forming().groups, [&](const auto& other) { return other.get() == group; });
+}
+
+void end_with(Status outcome, FormingGroup* group) {
+  set_outcome(std::move(outcome), group);
+  forget(group);
 }
 
 Status missing(const FormingGroup& group, uint32_t rank, int64_t timeout_ms) {
@@ -98,7 +107,24 @@ void await_end(std::unique_lock<std::mutex>* lock, const Deadline& deadline, For
   }
 }
 
+/** This rank cannot join: those that wait, and those that still come, are told. */
+void refuse(gqsgd_status own, uint32_t rank, std::unique_lock<std::mutex>* lock,
+            FormingGroup* group) {
+  set_outcome(could_not_join(rank, own), group);
+  group->joined += 1;
+  const Deadline deadline(deadline_after_ms(kRefusalMs));
+  while (group->joined < group->size() && !deadline.is_over()) {
+    group->ended.wait_for(*lock, std::chrono::milliseconds(deadline.poll_ms(kWaitMs)));
+  }
+  forget(group);
+}
+
 Status enter(uint32_t rank, uint32_t size, FormingGroup* group) {
+  if (group->has_ended) {
+    group->joined += 1;
+    group->ended.notify_all();
+    return group->outcome;
+  }
   if (size != group->size()) {
     end_with(fail(GQSGD_MISMATCH, "size: rank %u joins a group of %u ranks, and another of %u",
                   rank, size, group->size()),
@@ -110,18 +136,27 @@ Status enter(uint32_t rank, uint32_t size, FormingGroup* group) {
   }
   group->is_there[rank] = true;
   group->joined += 1;
-  if (group->joined == size) end_with(create_local(size, group->ends.data()), group);
-  return Status();
+  if (group->joined < size) return Status();
+  const Status made = create_local(size, group->ends.data());
+  end_with(made.ok() ? made : could_not_join(rank, made.code()), group);
+  return made;
 }
 
 /** May throw std::bad_alloc. */
 Status join(const gqsgd_unique_id& id, uint32_t rank, uint32_t size, int64_t timeout_ms,
-            Interrupt interrupt, std::unique_ptr<HostTransport>* out) {
+            Interrupt interrupt, const Status& own, std::unique_ptr<HostTransport>* out) {
   const Deadline deadline(deadline_after_ms(timeout_ms), interrupt);
   std::unique_lock<std::mutex> lock(forming().mutex);
   const std::shared_ptr<FormingGroup> group = find_or_add(id, size);
+  if (!own.ok()) refuse(own.code(), rank, &lock, group.get());
+  GQ_TRY(own);
   GQ_TRY(enter(rank, size, group.get()));
-  await_end(&lock, deadline, group.get());
+  try {
+    await_end(&lock, deadline, group.get());
+  } catch (const std::bad_alloc&) {  // of the function that interrupts
+    end_with(could_not_join(rank, GQSGD_NO_MEMORY), group.get());
+    throw;
+  }
   if (!group->has_ended) end_with(missing(*group, rank, timeout_ms), group.get());
   if (group->outcome.ok()) *out = std::move(group->ends[rank]);
   return group->outcome;
@@ -140,7 +175,8 @@ bool is_local_id(const gqsgd_unique_id& unique_id) {
 }
 
 Status join_local(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size,
-                  int64_t timeout_ms, std::unique_ptr<HostTransport>* out, Interrupt interrupt) {
+                  int64_t timeout_ms, std::unique_ptr<HostTransport>* out, Interrupt interrupt,
+                  const Status& own) {
   if (size == 0 || size > kLocalRanksMax || rank >= size) {
     return fail(GQSGD_INVALID_ARGUMENT,
                 "rank %u of a local group of %u: it has 1 to %u ranks, numbered from 0", rank, size,
@@ -148,7 +184,7 @@ Status join_local(const gqsgd_unique_id& unique_id, uint32_t rank, uint32_t size
   }
   GQ_TRY(watch_forks());
   try {
-    return join(unique_id, rank, size, timeout_ms, interrupt, out);
+    return join(unique_id, rank, size, timeout_ms, interrupt, own, out);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for rank %u of %u", rank, size);
   }

@@ -99,6 +99,8 @@ class StreamTransport : public Transport {
   int32_t ordinal() const { return ordinal_; }
   const uint32_t* broken_word() const { return broken_.get(); }
 
+  /** UNSUPPORTED if operations cannot be enqueued on `stream`. */
+  virtual Status check_stream(StreamHandle /*stream*/) const { return Status(); }
   /** The `size_bytes` of every rank, in rank order. */
   virtual Status gather(const void* own, void* all, size_t size_bytes, StreamHandle stream) = 0;
   /** All transfers at once: between two ranks, the k-th sent is the k-th received. */

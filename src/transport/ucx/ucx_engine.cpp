@@ -57,6 +57,7 @@ Status UcxEngine::open(const UcxOptions& options, uint32_t rank, uint32_t size,
                        std::unique_ptr<UcxEngine>* out) {
   GQ_TRY(watch_forks());
   GQ_TRY(UcxEngineState::check_process(rank));
+  const CountedEngine made;
   const UcxLibrary* library = nullptr;
   GQ_TRY(open_ucx(options.library, &library));
   const SignalsBlocked blocked;  // UCX has a thread that accepts connections

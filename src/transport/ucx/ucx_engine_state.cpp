@@ -42,7 +42,8 @@ size_t setting_count(const UcxLibrary& ucx) {
   return std::size(kSettings) - (ucx.minor < kMinorThatOutlivesPeers ? 0 : 1);
 }
 
-// Engines that have not been destroyed, and the generation of forks in which the newest was made.
+// Engines that have not been destroyed, those included that are being made, and the generation of
+// forks of the newest.
 std::atomic<uint32_t> engine_count{0};
 std::atomic<uint64_t> engine_generation{0};
 
@@ -58,10 +59,14 @@ UcxEngineState::UcxEngineState(const UcxLibrary& library, const UcxOptions& opti
       paths(options.paths),
       rank(own_rank),
       failed_peer(rank_count),
-      peers(rank_count) {
+      peers(rank_count) {}
+
+CountedEngine::CountedEngine() {
+  engine_generation = fork_generation();
   engine_count += 1;
-  engine_generation = generation;
 }
+
+CountedEngine::~CountedEngine() { engine_count -= 1; }
 
 Status UcxEngineState::check_process(uint32_t rank) {
   if (engine_count == 0 || engine_generation == fork_generation()) return Status();
@@ -82,7 +87,6 @@ bool UcxEngineState::may_not_be_destroyed() const {
 }
 
 UcxEngineState::~UcxEngineState() {
-  engine_count -= 1;
   // UCX 1.22 sends each peer a last message, and repeats that without end while the peer's machine,
   // or the peer, takes nothing more.
   end_blocked_sockets(event_fd);

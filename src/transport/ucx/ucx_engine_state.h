@@ -40,6 +40,15 @@ class PathTurn {
   uint8_t next_ = 0;
 };
 
+/** An engine that is there, or is being made, for UcxEngineState::check_process(). */
+class CountedEngine {
+ public:
+  CountedEngine();
+  ~CountedEngine();
+  CountedEngine(const CountedEngine&) = delete;
+  CountedEngine& operator=(const CountedEngine&) = delete;
+};
+
 struct UcxEngineState {
   struct Peer {
     UcxEngineState* state = nullptr;
@@ -57,7 +66,8 @@ struct UcxEngineState {
   UcxEngineState(const UcxEngineState&) = delete;
   UcxEngineState& operator=(const UcxEngineState&) = delete;
 
-  /** UNSUPPORTED in a child of a process that has an engine. */
+  /** UNSUPPORTED in a child of a process that has an engine, or was making one: then locks may be
+   *  held there, and a half of UCX loaded. */
   static Status check_process(uint32_t rank);
   Status create(const std::string& devices);
   Status create_context(const std::string& devices);
@@ -80,6 +90,7 @@ struct UcxEngineState {
                           void* request);
   static void on_failed(void* peer, ucx::Endpoint endpoint, ucx::Result result);
 
+  const CountedEngine counted;
   const UcxLibrary& ucx;
   const uint32_t paths;
   const uint32_t rank;

@@ -435,5 +435,65 @@ TEST(CustomTransport, Calls_CountBytesSent) {
   EXPECT_EQ(run_threads(custom_comms(socket_tables(4), ""), body), "");
 }
 
+constexpr unsigned char kOldByte = 0xA5;
+
+/** A rank's sockets, which look at what is sent. */
+struct WatchedSockets {
+  gqsgd_transport sockets;
+  std::atomic<int> messages{0}, with_old_memory{0};
+
+  int32_t done(uint64_t) { return 0; }
+};
+
+gqsgd_transport watched(WatchedSockets* self) {
+  gqsgd_transport table = wrapped(self);
+  table.send = [](void* user, int32_t peer, const void* bytes, size_t size, uint64_t* request) {
+    WatchedSockets& self = *static_cast<WatchedSockets*>(user);
+    const auto* first = static_cast<const unsigned char*>(bytes);
+    const std::vector<unsigned char> old(64, kOldByte);
+    self.messages += 1;
+    if (std::search(first, first + size, old.begin(), old.end()) != first + size) {
+      self.with_old_memory += 1;
+    }
+    return self.sockets.send(self.sockets.user, peer, bytes, size, request);
+  };
+  return table;
+}
+
+/** What malloc() gives this thread next has kOldByte in it, while what is returned lies behind. */
+std::unique_ptr<unsigned char[]> leave_old_memory() {
+  constexpr size_t kBlocks = 32, kBlockBytes = 64 << 10;
+  std::vector<std::unique_ptr<unsigned char[]>> blocks;
+  for (size_t k = 0; k < kBlocks; ++k) {
+    blocks.push_back(std::make_unique<unsigned char[]>(kBlockBytes));
+    std::memset(blocks.back().get(), kOldByte, kBlockBytes);
+  }
+  return std::make_unique<unsigned char[]>(kBlockBytes);
+}
+
+// A block of 128 codes of which one is a value's: the others are sent all the same.
+TEST(Custom, SpaceBetweenTensors_HasNothingOfTheProcess) {
+  constexpr size_t kTensors = 64;
+  const std::vector<gqsgd_transport> sockets = socket_tables(2);
+  WatchedSockets users[2] = {{sockets[0]}, {sockets[1]}};
+  const auto body = [&](int, gqsgd_comm comm) -> std::string {
+    const Quantizer quantizer("blocks-8");
+    Values values(kTensors, 1);
+    std::vector<void*> places;
+    for (float& value : values) places.push_back(&value);
+    const std::vector<size_t> counts(kTensors, 1);
+    const auto behind = leave_old_memory();
+    const gqsgd_status status =
+        gqsgd_allreduce_many(comm, quantizer.get(), places.data(), places.data(), counts.data(),
+                             kTensors, GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr);
+    return status == GQSGD_OK ? "" : failure_of(status, "allreduce_many");
+  };
+  EXPECT_EQ(run_threads(custom_comms({watched(&users[0]), watched(&users[1])}, ""), body), "");
+  for (const WatchedSockets& user : users) {
+    EXPECT_GT(user.messages, 2);
+    EXPECT_EQ(user.with_old_memory, 0);
+  }
+}
+
 }  // namespace
 }  // namespace gq::test

@@ -41,9 +41,11 @@ TEST_P(Workspace, Reserve_AllocatesAll_WithinTwiceThePackedSizeAndOneMebibyte) {
     const uint64_t most = 2 * packed_bytes + (1u << 20);
     return used <= most ? "" : std::to_string(used) + " bytes, at most " + std::to_string(most);
   };
-  const char* options = schedule == GQSGD_SCHEDULE_HIERARCHICAL ? "nodes=0:1:1:1" : "";
-  EXPECT_EQ(run_threads(4, options, body), "") << describe(operation);
-  EXPECT_EQ(run_processes(4, options, body), "") << describe(operation);
+  const std::string nodes = schedule == GQSGD_SCHEDULE_HIERARCHICAL ? "nodes=0:1:1:1" : "";
+  EXPECT_EQ(run_threads(4, nodes, body), "") << describe(operation);
+  EXPECT_EQ(run_processes(4, nodes, body), "") << describe(operation);
+  const std::string checked = nodes + (nodes.empty() ? "" : ",") + "checksum=crc32c";
+  EXPECT_EQ(run_threads(4, checked, body), "") << describe(operation);
 }
 
 /** Equal slices of `values` to their owners. */

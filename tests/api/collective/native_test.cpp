@@ -149,6 +149,22 @@ TEST(Native, Auto_FastestByCosts_TakenAndCounted) {
   std::remove(path.c_str());
 }
 
+TEST(Native, MeasuredByTheRanks_OneSumAfterTheOther) {
+  AddingGroup group(3);
+  const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
+    Values result;
+    const std::string failure = allreduce(comm, {"none", GQSGD_SCHEDULE_AUTO, GQSGD_SUM},
+                                          Values(100, 1.0f * rank), &result);
+    return failure.empty() ? difference(result, Values(100, 3)) : failure;
+  };
+  EXPECT_EQ(run_threads(group.comms("costs=measure"), body), "");
+  EXPECT_GT(group.rank(0).sums, 5u);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(group.rank(rank).early_sums, 0u) << "rank " << rank;
+    EXPECT_EQ(group.rank(rank).sums, group.rank(0).sums) << "rank " << rank;
+  }
+}
+
 TEST(Native, Auto_TransportCannotAdd_NotTaken) {
   const std::string path = costs_of_fast_sums();
   const auto body = [&](int rank, gqsgd_comm comm) -> std::string {

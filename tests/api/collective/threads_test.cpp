@@ -272,5 +272,21 @@ TEST(ThreadsOption, Requests_UseWorkers) {
   EXPECT_EQ(run_threads(2, "threads=3", body), "");
 }
 
+// What is measured adds more operands than such groups have ranks. An array that is too short is
+// found by the allocator at the group's end, or by AddressSanitizer.
+TEST(ThreadsOption, MeasuringInGroupsOfFewRanks_WithinTheirMemory) {
+  for (int round = 0; round < 4; ++round) {
+    for (int ranks = 1; ranks <= 3; ++ranks) {
+      const auto body = [](int, gqsgd_comm comm) -> std::string {
+        Values result;
+        const std::string failure =
+            allreduce(comm, {"none", GQSGD_SCHEDULE_AUTO}, Values(100, 1), &result);
+        return failure.empty() ? difference(result, Values(100, 1)) : failure;
+      };
+      EXPECT_EQ(run_threads(ranks, "costs=measure,threads=2", body), "") << ranks;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gq::test

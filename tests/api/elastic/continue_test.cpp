@@ -10,6 +10,7 @@
 
 #include "tests/api/faults/support/outcome.h"
 #include "tests/api/network/network_ranks.h"
+#include "tests/support/operation.h"
 #include "tests/support/shared_memory.h"
 #include "tests/api/elastic/simulated_allreduce.h"
 #include "tests/unit/transport/children.h"
@@ -198,6 +199,27 @@ TEST(Reconfigure, IntactGroupOfThreads_ToProcessesTransport_Continues) {
   EXPECT_STREQ(name, "processes");
   for (gqsgd_comm comm : comms) gqsgd_comm_destroy(comm);
   for (gqsgd_comm comm : next) gqsgd_comm_destroy(comm);
+}
+
+/** Steps are below 2^32: no random key is used twice, also after the last one. */
+TEST(Reconfigure, AllStepsAreUsedUp_StaysSo) {
+  gqsgd_comm comm = nullptr, next = nullptr;
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_local(1, "", &comm))));
+  ASSERT_EQ(gqsgd_comm_set_counter(comm, UINT32_MAX), GQSGD_OK);
+  const Quantizer quantizer(kFormat);
+  float value = 1;
+  const auto call = [&](gqsgd_comm on) {
+    return outcome_of(gqsgd_allreduce(on, quantizer.get(), &value, &value, 1, GQSGD_FLOAT32,
+                                      GQSGD_MEAN, nullptr, nullptr));
+  };
+  EXPECT_TRUE(is_ok(call(comm)));
+  gqsgd_unique_id id;
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_local_id_create(&id))));
+  const int32_t members[] = {0};
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_reconfigure(comm, &id, members, 0, 1, "", &next))));
+  EXPECT_TRUE(is(call(next), GQSGD_INVALID_ARGUMENT, "step is 4294967296; the largest is"));
+  gqsgd_comm_destroy(comm);
+  gqsgd_comm_destroy(next);
 }
 
 /** Rank 1 dies at some moment of a reconfiguration: each other rank ends with OK or a failure. A

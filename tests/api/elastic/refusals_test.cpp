@@ -2,11 +2,13 @@
 // met it is the same on all. The old communicators stay usable.
 #include <gqsgd_elastic.h>
 #include <gqsgd_model.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
 #include "tests/api/faults/support/call.h"
+#include "tests/api/faults/support/call_until_failure.h"
 #include "tests/support/socket_group.h"
 
 namespace gq::test {
@@ -19,6 +21,7 @@ struct Arguments {
   int32_t rank = 0;
   int32_t size = 0;
   std::string options = "timeout_ms=20000";
+  useconds_t pause_us = 0;  ///< before
 };
 
 struct Reconfigured {
@@ -40,6 +43,7 @@ void reconfigure(const std::vector<Arguments>& all, Reconfigured* found) {
   for (size_t k = 0; k < all.size(); ++k) {
     threads.emplace_back([&, k] {
       const Arguments& own = all[k];
+      usleep(own.pause_us);
       found->outcomes[k] =
           outcome_of(gqsgd_comm_reconfigure(own.comm, &id, own.members.data(), own.rank, own.size,
                                             own.options.c_str(), &found->comms[k]));
@@ -120,6 +124,24 @@ TEST(ReconfigureRefused, Arguments_NamedAtOnce) {
   EXPECT_TRUE(is(outcome_of(gqsgd_comm_reconfigure(stale, &id, members, 0, 2, "", &next)),
                  GQSGD_BAD_HANDLE));
   EXPECT_EQ(next, nullptr);
+}
+
+TEST(ReconfigureRefused, OptionOfOneRank_ToldToAll) {
+  const Group group(2);
+  for (const useconds_t pause_us : {0, 200000}) {  // the others are there, or come later
+    std::vector<Arguments> all = three_of(group);
+    all[2].options = "speed=high";
+    if (pause_us == 0) all[2].pause_us = 200000;
+    for (size_t k : {0, 1}) all[k].pause_us = pause_us;
+    Reconfigured found;
+    const uint64_t begin_us = now_us();
+    reconfigure(all, &found);
+    EXPECT_LT(now_us() - begin_us, 10000000u) << "the timeout is 20 seconds";
+    EXPECT_TRUE(is(found.outcomes[2], GQSGD_INVALID_ARGUMENT, "speed"));
+    for (size_t k : {0, 1}) {
+      EXPECT_TRUE(is(found.outcomes[k], GQSGD_REMOTE_ERROR, "rank 2 could not join: INVALID_ARG"));
+    }
+  }
 }
 
 TEST(ReconfigureRefused, CustomTransport_Unsupported) {

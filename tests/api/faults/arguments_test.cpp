@@ -4,6 +4,7 @@
 #include <gqsgd_stages.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <thread>
 
 #include "tests/api/faults/support/call.h"
@@ -221,6 +222,19 @@ TEST(Arguments, TimeoutsOfZeroAndForEver_AsDocumented) {
   EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_set_timeout(group.comm(0), -1))));
   EXPECT_TRUE(is(outcome_of(gqsgd_comm_set_timeout(group.comm(0), INT64_MAX)),
                  GQSGD_INVALID_ARGUMENT, "timeout_ms is"));
+}
+
+TEST(Arguments, TimeoutOfZero_DefaultOfTheEnvironment) {
+  setenv("GQSGD_TIMEOUT_MS", "4321", 1);
+  Group group(1, "timeout_ms=0");
+  int64_t created_ms = 0, restored_ms = 0;
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_timeout(group.comm(0), &created_ms))));
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_set_timeout(group.comm(0), 7))));
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_set_timeout(group.comm(0), 0))));
+  EXPECT_TRUE(is_ok(outcome_of(gqsgd_comm_timeout(group.comm(0), &restored_ms))));
+  unsetenv("GQSGD_TIMEOUT_MS");
+  EXPECT_EQ(created_ms, 4321);
+  EXPECT_EQ(restored_ms, 4321);
 }
 
 /** A measurement of two ranks, of which the second changes its call first. */

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
@@ -152,6 +153,23 @@ TEST(Death, StoppedForLonger_TimesOut_RevokedWhenItWakes) {
         rank == kVictim ? "REVOKED: rank [0-9] gave up on rank 2" : "TIMEOUT: .*rank(s)? 2";
     EXPECT_TRUE(found(line, expected)) << "rank " << rank;
   }
+}
+
+/** As a scheduler suspends a job, or a shell: no rank blames another for the pause of its own. */
+TEST(Death, AllStoppedForLongerThanTimeout_GoOn) {
+  SharedArray<std::atomic<bool>> may_call(1);
+  RankProcesses ranks(2, "timeout_ms=1500", [&](int rank, gqsgd_comm comm) {
+    while (rank == 1 && !may_call[0]) usleep(1000);
+    const Outcome outcome = Call(rank).make(comm);
+    return outcome.status == GQSGD_OK ? "" : outcome.text();
+  });
+  usleep(200000);
+  for (const int rank : {0, 1}) kill(ranks.pid(rank), SIGSTOP);
+  usleep(2000000);
+  for (const int rank : {0, 1}) kill(ranks.pid(rank), SIGCONT);
+  usleep(200000);
+  may_call[0] = true;
+  EXPECT_EQ(ranks.wait(), "");
 }
 
 TEST(Death, Straggler_WaitedFor) {

@@ -1,10 +1,13 @@
 // Every allocation and every system call of the library fails once: no crash, no hang, no leak, a
 // status that the catalogue knows, and a group that either goes on or says why not.
+#include <gqsgd_elastic.h>
 #include <gqsgd_log.h>
 #include <gqsgd_model.h>
 #include <gqsgd_stages.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -199,6 +202,69 @@ Trial start_request(unsigned long nth) {
 
 TEST(FailingCalls, Requests_Reported) { fail_each(start_request, 2); }
 
+using ThreeComms = gqsgd_comm[3];
+
+void make_threads(ThreeComms* comms) {
+  EXPECT_EQ(gqsgd_comm_create_local(3, "timeout_ms=20000", *comms), GQSGD_OK);
+}
+
+/** Of a group of processes, which are all this one. */
+void make_processes(ThreeComms* comms) {
+  gqsgd_unique_id id;
+  EXPECT_EQ(gqsgd_unique_id_create(&id), GQSGD_OK);
+  std::thread ranks[3];
+  for (const int rank : {0, 1, 2}) {
+    ranks[rank] = std::thread([&, rank] {
+      const char* const options = "timeout_ms=20000";
+      EXPECT_EQ(gqsgd_comm_create_process(&id, rank, 3, options, &(*comms)[rank]), GQSGD_OK);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+/** Three ranks; rank 0's shrink fails at one call after the other. The others go on, with it or
+ *  without it, and do not wait for it. */
+Trial shrink_group(void (*make)(ThreeComms*), unsigned long nth) {
+  constexpr auto kSoon = std::chrono::seconds(5);  // where the timeout is 20
+  Trial trial;
+  ThreeComms comms = {}, shrunk = {};
+  gqsgd_status got[3] = {};
+  make(&comms);
+  const auto shrink = [&](int rank) {
+    return gqsgd_comm_shrink(comms[rank], nullptr, 0, GQSGD_FLOAT32, "", &shrunk[rank], nullptr,
+                             nullptr);
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  std::thread peers[2];
+  for (const int rank : {1, 2}) {
+    peers[rank - 1] = std::thread([&, rank] { got[rank] = shrink(rank); });
+  }
+  fail_nth(nth);
+  const bool goes_on = trial.note(shrink(0));
+  fail_nth_pause();
+  for (std::thread& peer : peers) peer.join();
+  const bool is_soon = std::chrono::steady_clock::now() - begin < kSoon;
+  if (!goes_on) got[0] = shrink(0) == GQSGD_REVOKED ? GQSGD_OK : GQSGD_INTERNAL;  // never anew
+  for (const int rank : {0, 1, 2}) {
+    gqsgd_comm_destroy(shrunk[rank]);
+    gqsgd_comm_destroy(comms[rank]);
+  }
+  if (is_soon && got[0] == GQSGD_OK && got[1] == GQSGD_OK && got[2] == GQSGD_OK) return trial;
+  trial.status = GQSGD_INTERNAL;
+  snprintf(trial.sentence, sizeof trial.sentence, "%s; rank 0 again %s, the others %s and %s",
+           is_soon ? "soon" : "late", gqsgd_status_name(got[0]), gqsgd_status_name(got[1]),
+           gqsgd_status_name(got[2]));
+  return trial;
+}
+
+TEST(FailingCalls, ShrinkOfThreads_OthersGoOn) {
+  fail_each([](unsigned long nth) { return shrink_group(make_threads, nth); }, 20);
+}
+
+TEST(FailingCalls, ShrinkOfProcesses_OthersGoOn) {
+  fail_each([](unsigned long nth) { return shrink_group(make_processes, nth); }, 60);
+}
+
 /** The first call of the library in a process, which makes what the library keeps for good. */
 using FirstCall = gqsgd_status (*)();
 
@@ -273,8 +339,10 @@ Trial process_group(int victim, unsigned long nth) {
   take_part(id, victim, &call, &trial);
   fail_nth_pause();
   const std::string peer = other.line();
+  // A rank that reaches the others tells them.
+  const bool is_told = strcmp(trial.sentence, "no memory for 2 ranks") != 0 || peer != "TIMEOUT";
   for (const char* expected : {"OK", "REMOTE_ERROR", "PEER_LOST", "TIMEOUT", "NO_RESOURCE"}) {
-    if (peer == expected) return trial;
+    if (peer == expected && is_told) return trial;
   }
   trial.status = GQSGD_INTERNAL;
   snprintf(trial.sentence, sizeof trial.sentence, "the peer got %s", peer.c_str());

@@ -1,6 +1,10 @@
 // A process that forks or executes something else with a communicator open.
+#include <gqsgd_network.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <thread>
 
 #include "tests/api/faults/support/call.h"
 #include "tests/support/ranks.h"
@@ -77,6 +81,33 @@ TEST(Fork, ExecutingAnotherProgram_IsADeath) {
   const auto lines = ranks.wait_each();
   EXPECT_EQ(lines[0].rfind("PEER_LOST: rank 1 has died or gone away", 0), 0u) << lines[0];
   EXPECT_EQ(lines[1], "") << "sleep ran to its end";
+}
+
+/** A child that is forked while another thread looks for the listener of an id. */
+TEST(Fork, WhileListenersAreLookedFor_ChildMakesAnId) {
+  gqsgd_unique_id unknown, spare;
+  ASSERT_EQ(gqsgd_network_id_create("address=127.0.0.1", &unknown), GQSGD_OK);
+  for (int k = 0; k < 200; ++k) {
+    ASSERT_EQ(gqsgd_network_id_create("address=127.0.0.1", &spare), GQSGD_OK);
+  }
+  unknown.bytes[8] ^= 1;  // of its name
+  std::atomic<bool> ends{false};
+  std::thread looking([&] {
+    gqsgd_comm comm = nullptr;
+    while (!ends) (void)gqsgd_comm_create_network(&unknown, 0, 2, "", &comm);
+  });
+  std::string line = "OK";
+  for (int turn = 0; turn < 50 && line == "OK"; ++turn) {
+    Child child([] {
+      alarm(5);
+      gqsgd_unique_id made;
+      return outcome_of(gqsgd_network_id_create("address=127.0.0.1", &made)).text();
+    });
+    line = child.line();
+  }
+  ends = true;
+  looking.join();
+  EXPECT_EQ(line, "OK");
 }
 
 }  // namespace

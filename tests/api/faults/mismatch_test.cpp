@@ -131,6 +131,32 @@ TEST(Mismatch, Auto_ComparedAsTheChosenSchedule) {
   for (const Outcome& rank : outcome.ranks) EXPECT_TRUE(is_ok(rank));
 }
 
+// Ranks whose calls differ choose different schedules: the difference is named, not the choices.
+TEST(Mismatch, AutoWithCosts_CauseNamed) {
+  const Field fields[] = {
+      {"levels", [](Call& call) { call.use("rice-4"); }, "linear", "rice"},
+      {"bits", [](Call& call) { call.use("blocks-8,bits=4,combine=exact"); }, "8", "4"},
+      {"nonfinite", [](Call& call) { call.use("blocks-8,nonfinite=error"); }, "poison", "error"},
+      {"config.schedule",
+       [](Call& call) { call.config.schedule = GQSGD_SCHEDULE_HIERARCHICAL; },
+       "", "hierarchical; every rank must"},
+  };
+  Group group(kRanks, "timeout_ms=20000,costs=builtin");
+  const Change choose = [](Call& call) {
+    call.use("blocks-8");
+    call.value_count = 64;  // so few travel as float32
+    call.config.schedule = GQSGD_SCHEDULE_AUTO;
+  };
+  for (const Field& field : fields) {
+    const GroupOutcome outcome = group.call(1, field.change, choose);
+    for (const Outcome& rank : outcome.ranks) {
+      EXPECT_TRUE(is(rank, GQSGD_MISMATCH, std::string(field.name) + " differs: rank 0 has " +
+                                               field.usual + ".*rank 1 has .*" + field.other));
+    }
+    EXPECT_TRUE(outcome.all_untouched) << field.name;
+  }
+}
+
 /** Joins a group of two processes, makes one call, and says what came of it. */
 std::string call_with_options(const gqsgd_unique_id& id, int rank, const char* options) {
   gqsgd_comm comm = nullptr;

@@ -71,6 +71,8 @@ TEST(QuantizerSpec, FieldsThatDoNotGoTogether_RefusedWithAlternative) {
       {"bf16,rounding=correlated", "levels=bf16 .* takes no rounding=correlated"},
       {"bf16,nonfinite=error", "nonfinite=error needs a norm and levels=bf16 takes none"},
       {"none,block=128", "takes no block"},
+      {"none,combine=average", "takes no combine other than exact"},
+      {"bf16,norm=2:2", "takes no norm other than inf:inf"},
       {"none,bits_down=8", "takes no bits_down"},
       {"none,rounding=correlated", "takes no rounding=correlated"},
       {"none,rounding_down=subtractive", "takes no rounding_down=subtractive"},

@@ -116,5 +116,45 @@ TEST_F(Stages, LargestNumberAndPoisonedNorms_Accepted) {
   }
 }
 
+// A count of -1, as an error code that was not looked at gives it, is no count.
+TEST_F(Stages, CountsBeyondAllElements_Refused) {
+  for (const char* spec :
+       {"paper-gl8", "paper-gl4,rotate=hadamard", "blocks-8", "bf16", "rice-4"}) {
+    call_.use(spec);
+    for (const size_t count : {SIZE_MAX, SIZE_MAX / 2 + 1, (size_t{1} << 44) + 1}) {
+      const uint32_t* const list[] = {words()};
+      EXPECT_TRUE(is(outcome_of(gqsgd_reduce_many(call_.quantizer, &site_, list, count, norms(),
+                                                  sums(), scales(), nullptr, 0, nullptr)),
+                     GQSGD_INVALID_ARGUMENT, "value_count is .*; the largest is 17592186044416"))
+          << spec;
+    }
+  }
+  site_ = {0, 2, 1, 0, 0, 0, 1, 1, 1};
+  call_.use("paper-gl8");
+  EXPECT_TRUE(is(outcome_of(gqsgd_reduce(call_.quantizer, &site_, words(), sums(), SIZE_MAX,
+                                         nullptr)),
+                 GQSGD_INVALID_ARGUMENT, "value_count is"));
+  site_.first_value = uint64_t{1} << 44;
+  EXPECT_TRUE(is(outcome_of(gqsgd_reduce(call_.quantizer, &site_, words(), sums(), 1, nullptr)),
+                 GQSGD_INVALID_ARGUMENT, "first_value . value_count is 17592186044417"));
+}
+
+TEST_F(Stages, WeightsWhoseSumOverflows_Refused) {
+  call_.use("paper-gl4");
+  const uint64_t weights[][2] = {{UINT64_MAX, 2}, {2, UINT64_MAX}, {1, 1 << 20}, {0, 1}};
+  for (const auto& [a, b] : weights) {
+    site_ = {0, 2, 1, 0, 0, 0, 1, a, b};
+    EXPECT_TRUE(is(outcome_of(gqsgd_reduce(call_.quantizer, &site_, words(), sums(), 32, nullptr)),
+                   GQSGD_INVALID_ARGUMENT, "site: weights are " + std::to_string(a)));
+  }
+}
+
+TEST_F(Stages, UnknownDtypeOfAWorkspace_Refused) {
+  size_t size_bytes = 0;
+  EXPECT_TRUE(is(outcome_of(gqsgd_workspace_size(call_.quantizer, 32,
+                                                 static_cast<gqsgd_dtype>(4), &size_bytes)),
+                 GQSGD_INVALID_ARGUMENT, "dtype is 4"));
+}
+
 }  // namespace
 }  // namespace gq::test

@@ -1,6 +1,6 @@
 // What MPI ranks learn when one of them is wrong, absent or stopped; each in a run of its own:
 //
-//   mpirun -n 3 faults mismatch | declined | nodes | refused | absent | idle
+//   mpirun -n 3 faults mismatch | declined | nodes | refused | absent | idle | unsendable
 //   mpirun -n 2 faults stopped | stopped_sum
 #include <signal.h>
 #include <sys/wait.h>
@@ -11,6 +11,14 @@
 
 #include "tests/api/mpi/ranks.h"
 #include "tests/support/ranks.h"
+
+/** MPI's own, but for a time in which it starts no send. */
+static bool g_sends_fail = false;
+extern "C" int MPI_Isend(const void* bytes, int count, MPI_Datatype type, int peer, int tag,
+                         MPI_Comm comm, MPI_Request* request) {
+  if (g_sends_fail) return MPI_ERR_OTHER;
+  return PMPI_Isend(bytes, count, type, peer, tag, comm, request);
+}
 
 namespace gq::test {
 namespace {
@@ -127,6 +135,24 @@ std::string absent(const World& world) {
   return wrong;
 }
 
+/** A send that MPI refuses to start is a failure with its sentence, and the program ends well. */
+std::string unsendable(const World& world) {
+  std::string wrong;
+  {
+    const WorldComm comm("timeout_ms=400");
+    Values result;
+    g_sends_fail = world.rank == kCulprit;
+    const std::string failure = allreduce(comm.get(), kGood, Values(100, 1.0f), &result);
+    g_sends_fail = false;
+    const char* send_failed = "the transport's send to rank";
+    wrong = world.rank == kCulprit
+                ? expect_in(failure, {"BACKEND", send_failed, "failed with code"})
+                : expect_in(failure, {"TIMEOUT", "rank 1"});
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  return wrong;
+}
+
 /** A rank that waits leaves its core to others. */
 std::string idle(const World& world) {
   constexpr double kSeconds = 1.0, kShare = 0.05;
@@ -210,7 +236,8 @@ int main(int argc, char** argv) {
     Check check;
   } checks[] = {{"mismatch", mismatch}, {"declined", declined}, {"nodes", nodes},
                 {"refused", refused},   {"late", late},         {"absent", absent},
-                {"idle", idle},         {"stopped", stopped},   {"stopped_sum", stopped_sum}};
+                {"idle", idle},         {"stopped", stopped},   {"stopped_sum", stopped_sum},
+                {"unsendable", unsendable}};
   pid_t stopper = -1;
   if (argc == 2 && std::strncmp(argv[1], "stopped", 7) == 0) {
     if (pipe(g_pipe) != 0) return 2;

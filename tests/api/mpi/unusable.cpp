@@ -16,6 +16,17 @@ void expect(const char* what, gqsgd_status status, gqsgd_status expected, const 
   ++g_failures;
 }
 
+/** What the transport's progress answers, in a group that may call MPI `main_thread_only`. */
+void expect_progress(const char* what, bool main_thread_only, int32_t expected) {
+  gqsgd_mpi self = {};
+  self.main_thread_only = main_thread_only ? 1 : 0;
+  const int32_t code = gqsgd_mpi_progress(&self, 0);
+  if (code == expected) return;
+  std::fprintf(stderr, "%s: progress gives %d in place of %d\n", what, static_cast<int>(code),
+               static_cast<int>(expected));
+  ++g_failures;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -38,10 +49,13 @@ int main(int argc, char** argv) {
              "MPI_THREAD_SERIALIZED");
     }).join();
   }
+  expect_progress("this thread", true, 0);
+  std::thread([] { expect_progress("another thread", true, GQSGD_MPI_WRONG_THREAD); }).join();
   expect("MPI_COMM_SELF",
          gqsgd_comm_create_mpi_f(static_cast<int32_t>(MPI_Comm_c2f(MPI_COMM_SELF)), "", &comm),
          GQSGD_OK, "");
   MPI_Finalize();
+  expect_progress("after MPI_Finalize", false, GQSGD_MPI_FINALIZED);
   expect("after MPI_Finalize", gqsgd_comm_destroy(comm), GQSGD_OK, "");
   expect("after MPI_Finalize", gqsgd_comm_create_mpi_world("", &comm), GQSGD_UNSUPPORTED,
          "finalised");

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 
 #include "tests/api/faults/support/call.h"
@@ -273,6 +274,24 @@ TEST(NetworkGroup, UcxMissingOnOneRank_NamedOnAll) {
 }
 
 // No rank waits for one that has been refused.
+/** It cannot prove to the others that it is rank 0: they find its listener closed. */
+TEST(NetworkGroup, NoCryptoOnRankZero_OthersDoNotWait) {
+  gqsgd_unique_id id;
+  ASSERT_EQ(gqsgd_network_id_create("address=127.0.0.1", &id), GQSGD_OK);
+  Child other([&] {
+    gqsgd_comm comm = nullptr;
+    return outcome_of(gqsgd_comm_create_network(&id, 1, 2, "timeout_ms=40000", &comm)).text();
+  });
+  setenv("GQSGD_CRYPTO_LIBRARY", "/nowhere/libcrypto.so", 1);
+  gqsgd_comm comm = nullptr;
+  const Outcome own = outcome_of(gqsgd_comm_create_network(&id, 0, 2, "timeout_ms=40000", &comm));
+  unsetenv("GQSGD_CRYPTO_LIBRARY");
+  EXPECT_TRUE(is(own, GQSGD_UNSUPPORTED, "libcrypto"));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(found(other.line(), "^TIMEOUT: missing ranks: 0; .*Connection refused"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+}
+
 TEST(NetworkGroup, OptionRefusedOnOneRank_ToldToAll) {
   for (const int culprit : {0, 1}) {
     for (const char* option : {"bogus=1", "interface=nosuch0", "costs=/nosuch"}) {

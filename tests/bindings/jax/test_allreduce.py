@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from gqsgd.jax import _handler
 
+# Programs that run once may have their state as a constant.
+pytestmark = pytest.mark.filterwarnings("ignore:the state of gqsgd.jax.allreduce is a constant")
+
 Q = gqsgd.Quantizer("paper-gl8", seed=3)
 
 

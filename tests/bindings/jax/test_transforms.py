@@ -1,5 +1,7 @@
 """gqsgd.jax.allreduce under grad, vmap, scan, checkpoint and shard_map."""
 
+import warnings
+
 import gqsgd
 import gqsgd.jax
 import jax
@@ -166,6 +168,43 @@ def test_a_loop_threads_the_state(comm):
     assert state.tolist() == [3, 0]
     for step in range(3):
         assert np.asarray(y[step]).tobytes() == comm.allreduce(x[step], Q, step=step).tobytes()
+
+
+def captured(comm, x):
+    state = gqsgd.jax.state()
+    return jax.jit(lambda x: gqsgd.jax.allreduce(x, state, comm, Q))(x)
+
+
+def closed_over(comm, x):
+    state = gqsgd.jax.state()
+
+    def body(total, _):
+        return gqsgd.jax.allreduce(total, state, comm, Q)[0], None
+
+    return jax.lax.scan(body, x, None, length=2)
+
+
+def not_traced(comm, x):
+    """The state is one of the call, whatever x is traced for."""
+    state = gqsgd.jax.state()
+    jax.grad(lambda x: gqsgd.jax.allreduce(x, state, comm, Q)[0].sum())(x)
+    return jax.vmap(lambda x: gqsgd.jax.allreduce(x, state, comm, Q), out_axes=(0, None))(x)
+
+
+def passed_on(comm, x):
+    state = jax.jit(lambda x, s: gqsgd.jax.allreduce(x, s, comm, Q))(x, gqsgd.jax.state())[1]
+    return jax.jit(gqsgd.jax.next_step)(state)
+
+
+@pytest.mark.parametrize("is_warned_of,call", [
+    (True, captured), (True, closed_over), (False, not_traced), (False, passed_on)])
+def test_a_state_that_is_a_constant_of_a_program_is_warned_of(comm, is_warned_of, call):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(comm, values(3))
+    found = [each for each in caught if "state of gqsgd.jax.allreduce is a" in str(each.message)]
+    assert len(found) == is_warned_of
+    assert all(each.filename == __file__ for each in found)
 
 
 def test_a_call_that_would_be_made_twice_is_refused(comm):

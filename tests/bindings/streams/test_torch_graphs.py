@@ -70,6 +70,11 @@ class Model:
     def replay(self):
         self.graph.replay(self.stream)
 
+    def close(self):
+        """The graph before the state."""
+        self.graph.end()
+        self.state.close()
+
 
 @pytest.mark.parametrize("gathers", [False, True])
 @pytest.mark.parametrize("transport", ["nccl", "threads"])
@@ -89,7 +94,7 @@ def test_steps_and_replays_draw_one_sequence(monkeypatch, transport, gathers):
         model.state.step = 9
         means += [model.run(9, model.replay), model.run(10, model.backward)]
         assert "step 11" in repr(model.state)
-        model.state.close()
+        model.close()
         assert model.state.step == 11
         return means
 
@@ -106,8 +111,8 @@ def test_a_step_that_was_set_before_the_capture_is_that_of_the_first_replay(monk
         model.state.load_state_dict({**saved, "step": 7, "layout": []})
         model.capture()
         mean = model.run(7, model.replay)
-        model.state.close()
-        return mean, model.run(8, model.backward), model.state.close()  # of a new communicator
+        model.close()
+        return mean, model.run(8, model.backward), model.close()  # of a new communicator
 
     for mean, following, _ in double.use(monkeypatch, 2, work)[1]:
         np.testing.assert_array_equal(mean, on_the_host(2, 7))
@@ -126,8 +131,8 @@ def test_a_state_on_a_communicator_that_knows_the_calls_may_begin_with_a_capture
         model.state.connect()
         model.capture()
         means = [model.run(step, model.replay) for step in (3, 4)]
-        for state in (first.state, model.state):
-            state.close()
+        for one in (first, model):
+            one.close()
         comm.close()
         return means
 
@@ -146,7 +151,7 @@ def test_no_host_waits_and_values_are_read_at_the_replay(monkeypatch):
         model.fill(1)  # in time: the stream still sleeps
         model.stream.synchronize()
         mean = np.concatenate([buffer.numpy().copy() for buffer in model.buffers])
-        model.state.close()
+        model.close()
         return mean
 
     for mean in double.use(monkeypatch, 2, work)[1]:
@@ -168,7 +173,7 @@ def test_the_shares_of_a_budget_stay_as_they_are(monkeypatch):
         assert model.state.state_dict()["budget"]["shares"] == shares
         assert [row.format for row in model.state.report().rows] == formats
         step = model.state.step
-        model.state.close()
+        model.close()
         return step
 
     assert double.use(monkeypatch, 2, work)[1] == [18, 18]
@@ -181,7 +186,7 @@ def test_a_capture_before_any_step_is_refused(monkeypatch):
             with pytest.raises(gqsgd.Unsupported, match="there is no communicator yet"):
                 model.backward()
         mean = model.run(0, model.backward)
-        model.state.close()
+        model.close()
         return mean
 
     for mean in double.use(monkeypatch, 2, work)[1]:
@@ -198,7 +203,7 @@ def expect_no_capture(monkeypatch, match, **options):
                 model.backward()
             # The branch of the first bucket comes back.
             model.stream.wait_stream(model.state._lane.stream)
-        model.state.close()
+        model.close()
 
     double.use(monkeypatch, 2, work)
 
@@ -241,6 +246,7 @@ def reduced(monkeypatch, make, connect=None):
         run(4, lambda: call(collective, x, out))
         collective.load_state_dict({**collective.state_dict(), "call_count": 20})
         run(20, lambda: graph.replay(stream))
+        graph.end()
         collective.close()
         assert collective.call_count == 21
         return results, counts
@@ -305,6 +311,7 @@ def test_operators_take_the_communicators_counter(monkeypatch):
         keep(4)
         comm = groups.shared(None, double.GPU)
         assert comm.counter == 4
+        graph.end()
         comm.close()
         return means
 

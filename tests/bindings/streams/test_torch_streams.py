@@ -35,6 +35,17 @@ def test_operators_use_the_current_stream_and_one_communicator(monkeypatch):
         assert calls == 2
 
 
+def test_a_tensor_that_is_negated_when_it_is_read_is_refused(monkeypatch):
+    """Its memory has the values with the other sign."""
+    def work(rank):
+        [comm], stream = gqsgd.Communicator.local(1), double.devices.cuda.current_stream(None)
+        x = torch._neg_view(double.tensor(values(rank)))
+        with comm, pytest.raises(gqsgd.InvalidArgument, match="x is negated.*resolve_neg"):
+            comm.allreduce(x, gqsgd.Quantizer("none"), stream=stream)
+
+    double.use(monkeypatch, 1, work)
+
+
 def test_without_nccl_every_rank_is_reported_why(monkeypatch):
     def work(rank):
         with pytest.raises(gqsgd.Unsupported, match="/nowhere/libnccl.so"):

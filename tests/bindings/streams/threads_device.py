@@ -60,15 +60,16 @@ class Stream:
 
 class Graph:
     """A graph of what this thread enqueues on a stream inside `with graph.capture(stream)`, and on
-    streams that wait for it; `replay` executes it."""
+    streams that wait for it; `replay` executes it. `end()` comes before that of communicators
+    whose calls it has."""
 
     def __init__(self):
-        self.pointer = None
+        self.pointer, self.end = None, lambda: None
 
     @contextlib.contextmanager
     def capture(self, stream):
         self.pointer = ctypes.c_void_p(_library.threads_begin_capture(stream.pointer))
-        weakref.finalize(self, _library.threads_end_graph, self.pointer)
+        self.end = weakref.finalize(self, _library.threads_end_graph, self.pointer)
         is_whole = False
         try:
             yield

@@ -7,7 +7,7 @@ import gqsgd.torch
 import numpy as np
 import threads_device as device
 import torch
-from gqsgd.torch import devices, groups
+from gqsgd.torch import devices, fsdp, groups, hook
 
 GPU = torch.device("cuda", 0)
 
@@ -112,9 +112,11 @@ def use(monkeypatch, size, work):
     """`work(rank)` on threads that are the ranks of one process group."""
     cuda, store, here = Cuda(), torch.distributed.HashStore(), threading.local()
     monkeypatch.setattr(devices, "cuda", cuda)
-    # Ranks are of one process here, whose lock they must not wait for each other with.
-    monkeypatch.setattr(groups, "_lock", contextlib.nullcontext())
     monkeypatch.setattr(groups, "_member", lambda _: here.member)
+    monkeypatch.setattr(groups, "stream_of", lambda *_: 0)
+    monkeypatch.setattr(groups, "_timeout_of", lambda _: {})
+    for module in (fsdp, hook):  # ranks draw the same numbers, here in one process
+        monkeypatch.setattr(module, "take_turn", lambda *_: None)
 
     def run(rank):
         here.member = groups.Member(device.Stream(), rank, size, store)  # any object is a group

@@ -39,6 +39,18 @@ def test_arguments_that_no_backward_could_use_are_refused_at_once(arguments, kin
     assert sentence in str(caught.value)
 
 
+def test_names_are_those_of_the_model():
+    class Wrapper(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module = torch.nn.Linear(2, 2)
+
+    model, seen = Wrapper(), []
+    state = gqsgd.torch.HookState(model=model, policy=lambda name, *_: seen.append(name) or "none")
+    assert seen == [name for name, _ in model.named_parameters()]
+    state._unused.used()
+
+
 def test_arguments_of_fsdp_are_refused_at_once():
     with pytest.raises(INVALID, match="'grup'; accepted are auto, process"):
         gqsgd.torch.ReduceScatter(transport="grup")

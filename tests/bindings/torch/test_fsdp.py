@@ -91,7 +91,7 @@ def resumed():
     net, scatter = sharded("")
     train(net, 2)
     saved = scatter.state_dict()
-    other, again = sharded("none")
+    other, again = sharded("")
     other.load_state_dict(net.state_dict())
     again.load_state_dict(saved)
     bits = [models.digest(train(each, 2)[1]) for each in (net, other)]

@@ -1,6 +1,8 @@
 """The DDP hook: replicas, values, and the ways in which DDP calls it."""
 
 import os
+import re
+import warnings
 
 import gqsgd.torch
 import pytest
@@ -183,6 +185,42 @@ def test_two_hooks_in_one_process(torch_groups):
     torch_groups(2).run(two_hooks)
 
 
+def warned_of_turns(specs, turns):
+    """The kinds in warnings of models with these quantizers, which are trained in these turns."""
+    pairs = [models.hooked(models.perceptron(k), spec) for k, spec in enumerate(specs)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for turn in turns:
+            models.train(pairs[turn][0], [0])
+        scatter, x = gqsgd.torch.ReduceScatter(specs[0], timeout_ms=60000), torch.ones(64)
+        for _ in range(2 if len(set(turns)) == 1 else 0):
+            scatter(torch.empty(32), x, dist.group.WORLD, dist.ReduceOp.AVG)
+            models.train(pairs[0][0], [0])
+    for _, state in pairs:
+        state.close()
+    scatter.close()
+    found = [re.match(r"a (\w+) and a (\w+) of this program draw the same", str(each.message))
+             for each in caught]
+    return [sorted(match.groups()) for match in found if match]
+
+
+def test_objects_that_draw_the_same_numbers_in_turns_are_warned_of(torch_groups):
+    """Once; not where seeds differ, nor of a training that follows another one."""
+    group = torch_groups(2)
+
+    def warned(*arguments):
+        first, second = group.run(warned_of_turns, *arguments)
+        assert first == second
+        return first
+
+    both = ["blocks-8,seed=71"] * 2
+    assert warned(both, [0, 0, 1, 1]) == []
+    assert warned(both, [0, 1, 0, 1, 0]) == [["HookState", "HookState"]]
+    assert warned(["blocks-8,seed=72", "blocks-8,seed=73"], [0, 1, 0]) == []
+    assert warned(["none", "none"], [0, 1, 0]) == []
+    assert warned(["blocks-8,seed=74"], [0]) == [["HookState", "ReduceScatter"]]
+
+
 def forked():
     """A child, as loaders have them, drops its copy of the state; the parent trains on."""
     model, state = models.hooked(models.perceptron())
@@ -313,6 +351,34 @@ def test_a_state_may_be_bound_to_another_model(torch_groups):
     for first, second in torch_groups(2).run(bound_to_another):
         assert set(first.values()) == {"blocks-8"} and first.keys() == second.keys()
         assert {name for name, form in second.items() if form == "none"} == {"0.weight", "2.weight"}
+
+
+def unfrozen():
+    """Where more parameters get gradients than before, a new state goes on at the same step."""
+    net = models.perceptron()
+    net[0].requires_grad_(False)
+    model, state = models.hooked(net)
+    models.train(model, [0, 1])
+    net[0].requires_grad_(True)
+    model = torch.nn.parallel.DistributedDataParallel(net)
+    model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+    with pytest.raises(gqsgd.InvalidArgument, match="a new one, with the step of this one, where"):
+        models.train(model, [2])
+    model = torch.nn.parallel.DistributedDataParallel(net)
+    state.bind(model)
+    model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+    with pytest.raises(gqsgd.InvalidArgument, match="this state continues one of 6 parameters"):
+        models.train(model, [2])
+    model, after = models.hooked(net)
+    after.step = state.step
+    models.train(model, [2])
+    assert after.step == 3
+    state.close()
+    after.close()
+
+
+def test_a_new_state_goes_on_where_more_parameters_get_gradients(torch_groups):
+    torch_groups(2).run(unfrozen)
 
 
 def test_no_process_group_is_reported():

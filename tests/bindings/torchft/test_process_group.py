@@ -14,6 +14,8 @@ torchft_tests = pytest.importorskip(
     "torchft.process_group_test", reason="torchft's tests need the package parameterized"
 )
 from gqsgd.torchft import LargeFloats, ProcessGroup  # noqa: E402
+from gqsgd.torchft.process_group import STREAM_ID, stream_of  # noqa: E402
+from gqsgd.torchft.worker import Worker  # noqa: E402
 
 TIMEOUT = timedelta(seconds=30)
 Q = "rotated-4,seed=3"
@@ -28,10 +30,11 @@ class Replicas:
         self.threads = ThreadPoolExecutor(size)
         self.quorums = 0
 
-    def configure(self, *members):
+    def configure(self, *members, group_rank=0):
         self.quorums += 1
-        address = f"127.0.0.1:{self.store.port}/torchft/{self.quorums}/0"
-        self.each(members, lambda group, rank: group.configure(address, "r", rank, len(members)))
+        address = f"127.0.0.1:{self.store.port}/torchft/{self.quorums}/{group_rank}"
+        self.each(members, lambda group, rank: group.configure(
+            address, "r", rank, len(members), self.quorums, group_rank, 2, list(members)))
 
     def each(self, members, call):
         started = [self.threads.submit(call, self.groups[k], rank)
@@ -71,9 +74,10 @@ def gradients(size, seed, count=2000):
     return [torch.randn(count, generator=generator) for _ in range(size)]
 
 
-def expected(tensors, step, op="sum"):
+def expected(tensors, step, op="sum", stream_id=STREAM_ID):
     q = gqsgd.Quantizer(Q)
-    return torch.as_tensor(gqsgd.simulate([t.clone() for t in tensors], q, op=op, step=step))
+    return torch.as_tensor(gqsgd.simulate([t.clone() for t in tensors], q, op=op, step=step,
+                                          stream_id=stream_id))
 
 
 @pytest.mark.parametrize("op, name", [(dist.ReduceOp.SUM, "sum"), (dist.ReduceOp.AVG, "mean")])
@@ -84,6 +88,45 @@ def test_large_floats_have_the_bits_of_the_simulation(replicas, op, name):
         bits = expected(tensors, step, name)
         for result in group.reduce((0, 1, 2), [t.clone() for t in tensors], op):
             assert torch.equal(result, bits)
+
+
+def test_ranks_of_replicas_draw_other_numbers_than_each_other(replicas):
+    """They have other shards of one model, whose errors would else be alike."""
+    tensors = gradients(2, 1)
+    found = []
+    for group_rank in (0, 1):
+        group = replicas(2)
+        group.configure(0, 1, group_rank=group_rank)
+        found.append(group.reduce((0, 1), [t.clone() for t in tensors])[0])
+        assert torch.equal(found[-1], expected(tensors, 0, stream_id=stream_of(group_rank)))
+    assert not torch.equal(*found)
+    assert stream_of(None) == stream_of(0) == STREAM_ID
+
+
+def test_a_job_that_is_started_again_draws_other_numbers(replicas):
+    """From the counter of a checkpoint, which one of the replicas has."""
+    before, tensors = replicas(2), gradients(2, 1)
+    assert before.groups[0].state_dict() == {"counter": 0}
+    before.configure(0, 1)
+    for _ in range(3):
+        before.reduce((0, 1), [t.clone() for t in tensors])
+    saved = before.groups[0].state_dict()
+    after = replicas(2)
+    after.groups[1].load_state_dict(saved)
+    assert after.groups[1].state_dict() == saved == {"counter": 3}
+    after.configure(0, 1)
+    for result in after.reduce((0, 1), [t.clone() for t in tensors]):
+        assert torch.equal(result, expected(tensors, 3))
+    after.groups[0].load_state_dict(saved)  # as a replica that heals: its quorum goes on
+    assert after.groups[0].state_dict() == {"counter": 4}
+
+
+def test_a_call_that_ends_with_its_quorum_is_counted(monkeypatch):
+    [comm] = gqsgd.Communicator.local(1)
+    worker = Worker(comm)
+    monkeypatch.setattr(worker, "abort", lambda: worker.allreduce(
+        gradients(1, 1), gqsgd.Quantizer(Q), "sum").wait())
+    assert worker.end()["counter"] == 1
 
 
 def test_any_shape_and_strides_are_reduced_in_place(replicas):
@@ -134,6 +177,11 @@ def test_what_a_policy_names_and_is_exact_is_in_the_log_once(replicas, caplog):
             group.reduce((0, 1), gradients(2, 7), dist.ReduceOp.MAX)
     lines = [r.message for r in caplog.records if "is exact" in r.message]
     assert len(lines) == 2 and "neither SUM nor AVG" in lines[0]  # one for each replica
+
+
+def test_what_is_no_quantizer_is_refused_at_once():
+    with pytest.raises(TypeError, match="quantizer is a int, not a Quantizer or the name of one"):
+        ProcessGroup(8)
 
 
 def test_a_policy_decides_by_tensor(replicas):

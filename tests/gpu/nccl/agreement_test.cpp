@@ -67,6 +67,32 @@ TEST(Agreement, LaterDifference_FoundOnTheDevice) {
   }
 }
 
+/** A call that fails by itself leaves it to the next. */
+TEST(Agreement, LaterDifferenceAndRefusal_BothReported) {
+  const NcclGroup group(3);
+  expect_works(group);
+  for (const CallOutcome& outcome : make_calls(
+           group, [](int rank, Operation* call, size_t*) { call->step += rank == 1 ? 1 : 0; })) {
+    EXPECT_EQ(outcome.status, GQSGD_OK) << outcome.sentence;
+    EXPECT_TRUE(outcome.untouched);
+  }
+  const auto refused = make_calls(group, [](int, Operation* call, size_t*) {
+    call->schedule = with_number<gqsgd_schedule>(99);
+  });
+  for (const CallOutcome& outcome : refused) {
+    EXPECT_EQ(outcome.status, GQSGD_INVALID_ARGUMENT) << outcome.sentence;
+  }
+  for (const int rank : {0, 1, 2}) {
+    EXPECT_EQ(gqsgd_comm_status(group.comm(rank)), GQSGD_MISMATCH);
+  }
+  for (const CallOutcome& outcome : make_calls(group, [](int, Operation*, size_t*) {})) {
+    EXPECT_EQ(outcome.status, GQSGD_MISMATCH) << outcome.sentence;
+    EXPECT_NE(outcome.sentence.find("step differs"), std::string::npos) << outcome.sentence;
+    EXPECT_FALSE(outcome.untouched);
+  }
+  expect_works(group);
+}
+
 /** A rank that refuses its own call says so, and the others, who may have gone on, get through. */
 TEST(Agreement, Refusal_ReportedToOtherRanks) {
   for (const bool known : {false, true}) {

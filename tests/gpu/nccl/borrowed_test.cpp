@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "src/transport/nccl/nccl_types.h"
@@ -47,6 +48,34 @@ TEST(BorrowedNccl, Communicator_UsedAndLeftAlone) {
   EXPECT_EQ(said[0] + said[1], "");
   EXPECT_EQ(made_comms(), comms_before);
   EXPECT_EQ(aborted_comms(), aborts_before);
+}
+
+std::set<int32_t> pinned_on;
+
+/** CUDA makes a context on the device where memory is first pinned. */
+TEST(BorrowedNccl, ThreadIsOnAnotherDevice_NothingPinnedThere) {
+  Device watched = host_device();
+  watched.allocate_pinned = [](size_t size_bytes, void** memory) {
+    int32_t here = -1;
+    (void)host_device().current(&here).ok();
+    pinned_on.insert(here);
+    return host_device().allocate_pinned(size_bytes, memory);
+  };
+  const UseHostDevice device(watched);
+  const auto* library = nccl_of_tests();
+  nccl::Id id;
+  nccl::Config config;
+  nccl::Comm theirs = nullptr;
+  ASSERT_EQ(library->get_unique_id(&id), nccl::kSuccess);
+  ASSERT_EQ(library->init(&theirs, 1, id, 0, &config), nccl::kInProgress);
+  gqsgd_comm comm = nullptr;
+  (void)host_device().set_current(1).ok();
+  EXPECT_EQ(gqsgd_comm_create_from_nccl(theirs, stand_in_options().c_str(), &comm), GQSGD_OK)
+      << gqsgd_last_error();
+  EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
+  (void)host_device().set_current(0).ok();
+  EXPECT_EQ(pinned_on, std::set<int32_t>{0});
+  (void)library->destroy(theirs);
 }
 
 /** Communicators of two ranks that the test owns. */

@@ -123,6 +123,79 @@ TEST(Creation, RankComesTooLate_TimeoutAndNothingLeftBehind) {
   EXPECT_EQ(made_comms(), comms_before);
 }
 
+/** For as long as this lives. */
+class NcclCommBlocking {
+ public:
+  explicit NcclCommBlocking(const char* value) { setenv("NCCL_COMM_BLOCKING", value, 1); }
+  ~NcclCommBlocking() { unsetenv("NCCL_COMM_BLOCKING"); }
+};
+
+/** NCCL's own variable overrides what the library wants of it. */
+TEST(Creation, NcclMadeNotToBlock_CallsWork) {
+  const NcclCommBlocking variable("0");
+  const NcclGroup group(2);
+  const int crowds_before = crowds();
+  StandInFaults slow{};
+  slow.in_progress_polls = 2;
+  slow.look_time_ms = 20;
+  const With faults(slow);
+  EXPECT_EQ(group.run([&](int, gqsgd_comm comm) -> std::string {
+    for (int k = 0; k < 4; ++k) {
+      StreamCall made(some_values());
+      if (made.make(comm, usual()) != GQSGD_OK || !made.wait()) return gqsgd_last_error();
+    }
+    return "";
+  }),
+            "");
+  EXPECT_EQ(crowds(), crowds_before);
+}
+
+/** NCCL writes a communicator that does not block where creation wanted it, long after. */
+TEST(Creation, SecondRankComesLater_CommunicatorStaysWhereItWas) {
+  const UseHostDevice device;
+  const int violations_before = registrations().violations;
+  gqsgd_unique_id id;
+  const std::string options = stand_in_options("nccl_blocking=off");
+  ASSERT_EQ(gqsgd_nccl_unique_id_create(options.c_str(), &id), GQSGD_OK);
+  gqsgd_comm comms[2] = {};
+  std::thread first([&] {
+    EXPECT_EQ(gqsgd_comm_create_nccl(&id, 0, 2, options.c_str(), &comms[0]), GQSGD_OK);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(gqsgd_comm_create_nccl(&id, 1, 2, options.c_str(), &comms[1]), GQSGD_OK);
+  first.join();
+  EXPECT_EQ(registrations().violations, violations_before);
+  for (gqsgd_comm comm : comms) EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
+}
+
+/** NCCL destroys no communicator that has an error: what it has stays until an abort. */
+TEST(Creation, NcclFailsWhileGroupForms_CommunicatorAborted) {
+  const UseHostDevice device;
+  const int comms_before = made_comms(), aborts_before = aborted_comms();
+  gqsgd_unique_id id;
+  const std::string options = stand_in_options("nccl_blocking=off");
+  ASSERT_EQ(gqsgd_nccl_unique_id_create(options.c_str(), &id), GQSGD_OK);
+  StandInFaults later{};
+  later.async_error = 6;
+  const With faults(later);
+  gqsgd_comm comm = nullptr;
+  EXPECT_TRUE(says(gqsgd_comm_create_nccl(&id, 0, 2, options.c_str(), &comm), GQSGD_BACKEND,
+                   "remote process exited"));
+  EXPECT_EQ(made_comms(), comms_before);
+  EXPECT_EQ(aborted_comms(), aborts_before + 1);
+}
+
+TEST(Creation, NcclMadeToBlockAndMissingRank_Timeout) {
+  const UseHostDevice device;
+  const NcclCommBlocking variable("1");
+  gqsgd_unique_id id;
+  const std::string options = stand_in_options("timeout_ms=300,nccl_blocking=off");
+  ASSERT_EQ(gqsgd_nccl_unique_id_create(options.c_str(), &id), GQSGD_OK);
+  gqsgd_comm comm = nullptr;
+  EXPECT_TRUE(says(gqsgd_comm_create_nccl(&id, 1, 2, options.c_str(), &comm), GQSGD_TIMEOUT,
+                   "rank 1 waited 300 ms for 2 ranks"));
+}
+
 TEST(Creation, Destroyed_NothingLeftBehind) {
   const int comms_before = made_comms();
   const size_t memory_before = allocations_in_use();

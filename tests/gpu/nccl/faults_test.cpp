@@ -2,10 +2,12 @@
 // memory that is short; each a status and a sentence, and no wait without end.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "tests/gpu/nccl/faults.h"
+#include "tests/support/host_device/ask_first.h"
 
 namespace gq::test {
 namespace {
@@ -122,6 +124,41 @@ TEST(Calls, AbortOfNcclHangs_CallsEnd) {
   }
 }
 
+/** It would be the stream of another thread, for NCCL's threads enqueue. */
+TEST(Calls, StreamOfTheThreadWhereNcclDoesNotBlock_Refused) {
+  const NcclGroup group(1, "nccl_blocking=off");
+  const Quantizer quantizer("paper-ge8");
+  DeviceMemory values(64 * sizeof(float));
+  EXPECT_TRUE(says(gqsgd_allreduce(group.comm(0), quantizer.get(), values.as<float>(),
+                                   values.as<float>(), 64, GQSGD_FLOAT32, GQSGD_SUM, nullptr,
+                                   kStreamPerThread),
+                   GQSGD_UNSUPPORTED, "stream is cudaStreamPerThread"));
+  StreamCall made(some_values());
+  EXPECT_EQ(made.make(group.comm(0), usual()), GQSGD_OK) << gqsgd_last_error();
+  EXPECT_TRUE(made.wait());
+}
+
+/** NCCL ends no communicator whose kernels a graph has: that is waited for once. */
+TEST(Calls, GraphLivesAndGroupAborted_DestroyedWithinSeconds) {
+  HostGraph graph;
+  const OwnStream stream;
+  DeviceMemory values(64 * sizeof(float));
+  const NcclGroup group(1);
+  const Quantizer quantizer("paper-ge8");
+  const auto call = [&] {
+    return gqsgd_allreduce(group.comm(0), quantizer.get(), values.as<float>(), values.as<float>(),
+                           64, GQSGD_FLOAT32, GQSGD_SUM, nullptr, stream.get());
+  };
+  ASSERT_EQ(call(), GQSGD_OK) << gqsgd_last_error();
+  graph.begin_capture(stream.get());
+  EXPECT_EQ(call(), GQSGD_OK) << gqsgd_last_error();
+  EXPECT_TRUE(graph.end_capture(stream.get()));
+  EXPECT_EQ(gqsgd_comm_abort(group.comm(0)), GQSGD_OK);
+  const auto begun = Clock::now();
+  const_cast<NcclGroup&>(group).destroy(0);
+  EXPECT_LT(Clock::now() - begun, std::chrono::seconds(8));
+}
+
 TEST(Calls, MemoryOfAnotherKind_Refused) {
   const NcclGroup group(1);
   const Quantizer quantizer("paper-gl8");
@@ -134,6 +171,40 @@ TEST(Calls, MemoryOfAnotherKind_Refused) {
   EXPECT_TRUE(says(gqsgd_allreduce(group.comm(0), quantizer.get(), memory.as<float>(), host.data(),
                                    100, GQSGD_FLOAT32, GQSGD_SUM, config, nullptr),
                    GQSGD_INVALID_ARGUMENT, "recv is"));
+}
+
+std::atomic<int> operations_left{0};  // until one finds no memory; 0: all do
+
+Status find_memory() {
+  if (operations_left == 0 || --operations_left > 0) return Status();
+  return fail(GQSGD_NO_MEMORY, "the device has no memory left");
+}
+
+/** What is enqueued needs memory. Other ranks do not learn of it, and have gone on. */
+TEST(Calls, MemoryShortAfterAgreement_GroupBroken) {
+  Device short_of_memory = host_device();
+  ask_first<find_memory, &Device::copy, &Device::record, &Device::wait>(&short_of_memory);
+  const UseHostDevice device(short_of_memory);
+  const std::string options = stand_in_options();
+  int failed = 0;
+  for (gqsgd_status status = GQSGD_NO_MEMORY; status != GQSGD_OK; ++failed) {
+    gqsgd_unique_id id;
+    gqsgd_comm comm = nullptr;
+    ASSERT_EQ(gqsgd_nccl_unique_id_create(options.c_str(), &id), GQSGD_OK);
+    ASSERT_EQ(gqsgd_comm_create_nccl(&id, 0, 1, options.c_str(), &comm), GQSGD_OK);
+    StreamCall first(some_values()), second(some_values());
+    ASSERT_EQ(first.make(comm, usual()), GQSGD_OK) << gqsgd_last_error();
+    operations_left = failed + 1;
+    status = second.make(comm, usual());
+    operations_left = 0;
+    if (status != GQSGD_OK) {
+      EXPECT_TRUE(says(status, GQSGD_NO_MEMORY, "no memory left"));
+      EXPECT_EQ(gqsgd_comm_status(comm), GQSGD_NO_MEMORY) << "operation " << failed + 1;
+    }
+    EXPECT_EQ(gqsgd_comm_destroy(comm), GQSGD_OK);
+    EXPECT_TRUE(second.wait());
+  }
+  EXPECT_GT(failed, 2);
 }
 
 TEST(Calls, Reserved_NothingAllocated) {

@@ -25,6 +25,7 @@ void set_faults(const StandInFaults& faults) {
 int made_comms() { return stand_in_function<int (*)()>("stand_in_comms")(); }
 int aborted_comms() { return stand_in_function<int (*)()>("stand_in_aborts")(); }
 int aborted_inside() { return stand_in_function<int (*)()>("stand_in_aborts_inside")(); }
+int crowds() { return stand_in_function<int (*)()>("stand_in_crowds")(); }
 
 StandInRegistrations registrations() {
   return stand_in_function<StandInRegistrations (*)()>("stand_in_registrations")();

@@ -22,6 +22,7 @@ void set_faults(const StandInFaults& faults);
 int made_comms();
 int aborted_comms();
 int aborted_inside();
+int crowds();
 StandInRegistrations registrations();
 StandInTraffic traffic();
 const NcclLibrary* nccl_of_tests();

@@ -168,6 +168,19 @@ TEST(Requests, CommunicatorDestroyed_OkReported) {
   EXPECT_FALSE(made.untouched());
 }
 
+/** The event of a request belongs to the group's device, whichever one its thread has. */
+TEST(Requests, ThreadIsOnAnotherDevice_OkReported) {
+  const NcclGroup group(1);
+  StreamCall made(values_of(0));
+  gqsgd_request request = nullptr;
+  (void)host_device().set_current(1).ok();
+  EXPECT_EQ(made.start(group.comm(0), usual(), &request), GQSGD_OK);
+  const gqsgd_status status = gqsgd_request_wait(request);
+  (void)host_device().set_current(0).ok();
+  EXPECT_EQ(status, GQSGD_OK) << gqsgd_last_error();
+  EXPECT_FALSE(made.untouched());
+}
+
 /** Events and places of requests that have ended are used again. */
 TEST(Requests, AllEnded_NothingLeftBehind) {
   const size_t memory_before = allocations_in_use();

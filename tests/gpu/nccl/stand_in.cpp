@@ -1,7 +1,8 @@
 // A stand-in of libnccl.so.2: NCCL's functions between threads of one process, on streams of the
 // device that tests have (tests/support/host_device/host_device.h). Groups of sends and receives
-// are executed together, in an unspecified order; what does not match waits until it is aborted.
-// Compiled with other macros it is old, or lacks a function.
+// are executed together, in an unspecified order; what does not match waits until it is aborted. A
+// communicator ends when its kernels have, and graphs that hold some. Compiled with other macros it
+// is old, or lacks a function.
 #include "tests/gpu/nccl/stand_in.h"
 
 #include <atomic>
@@ -56,6 +57,7 @@ struct Group {
   std::condition_variable changed;
   int ranks = 0;
   int joined = 0;
+  std::vector<std::pair<Comm*, Comm>> written_later;  // of communicators that do not block
   std::map<std::pair<int, int>, std::deque<Sent>> sent;
   std::map<uint64_t, Meeting> barriers;
 };
@@ -70,6 +72,7 @@ struct OpaqueComm {
   bool blocking = true;
   std::atomic<bool> aborted{false};
   std::atomic<bool> in_group_end{false};
+  std::atomic<int> threads_inside{0};
   std::atomic<int> polls_left{0};
   uint64_t collectives = 0;  // carried out, under the group's mutex
   uint64_t faults_set = 0;   // what was set when exchanges were last counted
@@ -90,7 +93,7 @@ std::map<std::string, std::shared_ptr<Group>> groups;
 std::map<Comm, bool> live_comms;
 StandInRegistrations registrations{};
 std::atomic<int> comms{0}, aborts{0}, aborts_inside{0};
-std::atomic<int> sends{0}, gathers{0};
+std::atomic<int> sends{0}, gathers{0}, crowds{0};
 std::atomic<uint64_t> ids{0};
 std::atomic<void*> default_stream{nullptr};
 
@@ -144,6 +147,7 @@ void end_comm(Comm comm, bool aborted) {
   registrations.live -= static_cast<int>(comm->registered.size());
   if (!aborted && !comm->registered.empty()) registrations.violations += 1;
   live_comms.erase(comm);
+  std::erase_if(comm->group->written_later, [=](const auto& one) { return one.second == comm; });
 }
 
 bool flips() {
@@ -164,6 +168,24 @@ int exchange_time_ms(Comm comm) {
 bool is_stuck(Comm comm) {
   const std::lock_guard<std::mutex> lock(mutex);
   return comm->blocking && faults.stuck_group > 0 && --faults.stuck_group == 0;
+}
+
+/** A thread's time with a communicator that does not block, where it must be alone. */
+class Alone {
+ public:
+  explicit Alone(Comm comm) : comm_(comm->own) {
+    if (comm_->threads_inside.fetch_add(1) > 0 && !comm_->blocking) crowds += 1;
+  }
+  ~Alone() { comm_->threads_inside.fetch_sub(1); }
+
+ private:
+  const std::shared_ptr<OpaqueComm> comm_;  // an abort may end it meanwhile
+};
+
+/** The variable of NCCL's that overrides what is wanted. */
+bool blocks(const Config& config) {
+  const char* const forced = std::getenv("NCCL_COMM_BLOCKING");
+  return forced == nullptr ? config.blocking != 0 : forced[0] == '1';
 }
 
 /** A thread's time there. */
@@ -328,6 +350,7 @@ void collective(void* argument) {
 }
 
 Result enqueue_collective(const Collective& made, Stream stream) {
+  const Alone here(made.comm.get());
   Result result = kSuccess;
   if (fails(made.comm.get(), &result)) return result;
   push(stream, collective, made);
@@ -349,6 +372,23 @@ void abort_all_waits(Comm comm) {
   comm->group->changed.notify_all();
 }
 
+/** NCCL writes a communicator once more where its caller wanted it, when its group has formed. */
+void write_comms(Group* group) {
+  for (const auto& [place, comm] : group->written_later) {
+    const bool is_there = std::atomic_ref<Comm>(*place).exchange(comm) == comm;
+    registrations.violations += is_there ? 0 : 1;  // it has become other memory
+  }
+  group->written_later.clear();
+}
+
+/** Kernels have it, and graphs that kernels are in. */
+void wait_for_kernels(Comm comm) {
+  const std::weak_ptr<OpaqueComm> kernels = comm->own;
+  comm->own.reset();
+  while (!kernels.expired()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  comms -= 1;
+}
+
 }  // namespace
 
 extern "C" {
@@ -362,6 +402,7 @@ void stand_in_default_stream(void* stream) { default_stream = stream; }
 int stand_in_comms(void) { return comms; }
 int stand_in_aborts(void) { return aborts; }
 int stand_in_aborts_inside(void) { return aborts_inside; }
+int stand_in_crowds(void) { return crowds; }
 StandInTraffic stand_in_traffic(void) { return {sends, gathers}; }
 StandInRegistrations stand_in_registrations(void) {
   const std::lock_guard<std::mutex> lock(mutex);
@@ -391,33 +432,33 @@ Result ncclCommInitRankConfig(Comm* comm, int ranks, Id id, int rank, Config* co
   group->joined += 1;
   (*comm)->group = group;
   (*comm)->rank = rank;
-  (*comm)->blocking = config->blocking != 0;
+  (*comm)->blocking = blocks(*config);
   live_comms[*comm] = true;
   comms += 1;
   rank_has_joined.notify_all();
-  if (!(*comm)->blocking) return kInProgress;
+  if (!made->blocking) group->written_later.emplace_back(comm, made.get());
+  if (group->joined >= group->ranks) write_comms(group.get());
+  if (!made->blocking) return kInProgress;
   rank_has_joined.wait(lock, [&group] { return group->joined >= group->ranks; });
   return kSuccess;
 }
 
 Result ncclCommDestroy(Comm comm) {
   end_comm(comm, false);
-  comms -= 1;
-  comm->own.reset();
+  wait_for_kernels(comm);
   return kSuccess;
 }
 
 Result ncclCommAbort(Comm comm) {
   aborts += 1;
   aborts_inside += comm->in_group_end ? 1 : 0;
-  comms -= 1;
   abort_all_waits(comm);
   for (bool deaf = true; deaf;) {
     const std::lock_guard<std::mutex> lock(mutex);
     deaf = faults.deaf_abort != 0;
   }
   end_comm(comm, true);
-  comm->own.reset();
+  wait_for_kernels(comm);
   return kSuccess;
 }
 
@@ -470,7 +511,12 @@ Result ncclMemFree(void* memory) {
 #endif
 
 Result ncclCommGetAsyncError(Comm comm, Result* error) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const Alone here(comm);
+  std::unique_lock<std::mutex> lock(mutex);
+  const int time_ms = comm->blocking ? 0 : faults.look_time_ms;
+  lock.unlock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(time_ms));
+  lock.lock();
   *error = faults.async_error;
   if (*error != kSuccess) comm->last_error = "the stand-in found an error later";
   if (*error == kSuccess && comm->group->joined < comm->group->ranks) *error = kInProgress;
@@ -507,6 +553,7 @@ Result ncclGroupEnd() {
   pending = Pending();
   if (group.comm == nullptr) return kSuccess;
   const std::shared_ptr<OpaqueComm> kept = group.comm->own;  // an abort may end it meanwhile
+  const Alone alone(kept.get());
   const InGroupEnd here(kept.get());
   if (is_stuck(group.comm)) {
     while (!kept->aborted) std::this_thread::sleep_for(std::chrono::milliseconds(1));

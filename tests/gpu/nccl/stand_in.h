@@ -23,6 +23,8 @@ struct StandInFaults {
   int stuck_group;        ///< the n-th group of messages from now on of a communicator that blocks
                           ///< (1: the next) does not return before the communicator is aborted
   int enqueue_time_ms;    ///< what ncclGroupEnd takes
+  int look_time_ms;       ///< what ncclCommGetAsyncError takes of one that does not block, where
+                          ///< NCCL ends the thread of the last operation
 };
 
 void stand_in_set(const struct StandInFaults* faults);
@@ -34,6 +36,9 @@ int stand_in_comms(void);
 int stand_in_aborts(void);
 /** Those of them that were aborted while a thread was in ncclGroupEnd. */
 int stand_in_aborts_inside(void);
+/** How often a thread came to a communicator that does not block while another one was there: NCCL
+ *  would free twice what it has for the last operation. */
+int stand_in_crowds(void);
 
 /** What all ranks enqueued so far. */
 struct StandInTraffic {

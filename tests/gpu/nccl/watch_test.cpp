@@ -55,8 +55,9 @@ INSTANTIATE_TEST_SUITE_P(, Watch, testing::Values("nccl_blocking=on", "nccl_bloc
 
 /** As when NCCL connects ranks anew and one is missing. */
 TEST(OperationOfNcclThatBlocks, DoesNotReturn_Timeout) {
-  const NcclGroup group(2, "timeout_ms=400");
+  const NcclGroup group(2);
   EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    if (gqsgd_comm_set_timeout(comm, 400) != GQSGD_OK) return gqsgd_last_error();
     StreamCall first(some_values());
     if (first.make(comm, usual()) != GQSGD_OK || !first.wait()) return "the first call failed";
     if (rank == 1) return "";
@@ -77,6 +78,25 @@ TEST(OperationOfNcclThatBlocks, DoesNotReturn_Timeout) {
     return lost.untouched() ? "" : "something was written";
   }),
             "");
+}
+
+/** To ask NCCL for errors is to end the thread that it made for the last operation. */
+TEST(OperationsThatDoNotBlock, UnderWatch_OneThreadAsksAtATime) {
+  const NcclGroup group(2, "nccl_blocking=off");
+  StandInFaults slow{};
+  slow.in_progress_polls = 2;
+  slow.look_time_ms = 20;
+  const int before = crowds();
+  const With faults(slow);
+  EXPECT_EQ(group.run([&](int, gqsgd_comm comm) -> std::string {
+    for (int k = 0; k < 4; ++k) {
+      StreamCall call(some_values());
+      if (call.make(comm, usual()) != GQSGD_OK || !call.wait()) return gqsgd_last_error();
+    }
+    return "";
+  }),
+            "");
+  EXPECT_EQ(crowds(), before);
 }
 
 /** Rank 0 makes a call of which `faults` are, rank 1 aborts it meanwhile; what became of it. */

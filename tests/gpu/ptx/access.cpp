@@ -52,10 +52,17 @@ template <typename Word, Space kSpace, Order kOrder>
 void load(const Instruction& made, Warp& warp, Mask threads) {
   const uint32_t size_bytes = sizeof(Word) * made.value_count;
   count<kSpace>(true, made, warp, threads, size_bytes);
+  constexpr bool kChecksThreads = kSpace == Space::shared;  // else one look at a place is for all
+  uint64_t last = 0;
+  const uint8_t* from = nullptr;
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
     constexpr Access kAccess = kOrder == Order::plain ? Access::read : Access::acquire;
-    const uint8_t* const from = place_of<kSpace>(made, warp, size_bytes, kAccess);
+    const uint64_t address = address_of(made, warp);
+    if (kChecksThreads || from == nullptr || address != last) {
+      from = place_of<kSpace>(made, warp, size_bytes, kAccess);
+      last = address;
+    }
     for (uint32_t k = 0; k < made.value_count; ++k) {
       const auto* const place = reinterpret_cast<const Word*>(from + k * sizeof(Word));
       Word word;

@@ -3,6 +3,7 @@
 // without end.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -130,6 +131,87 @@ TEST(SlowStream, SlowStream_NoFailure) {
     return made.wait() && !made.untouched() ? "" : "it was not carried out";
   }),
             "");
+}
+
+/** The workspace has moved: the refused call has enqueued where its operands are now, on a stream
+ *  that is late, and the next call of its kind is on another one. */
+TEST(Refused, NextCallOnAnotherStream_ComesBehindIt) {
+  const LocalGroup group(2);
+  Operation usual_call{"adaptive-4", GQSGD_SCHEDULE_DIRECT};
+  const std::vector<Values> inputs = gradients(2, 4096, 2), longer = gradients(2, 65536, 2);
+  const Values expected = simulate(usual_call, inputs);
+  std::atomic<bool> goes_on{false};
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    const auto number = static_cast<size_t>(rank);
+    StreamCall first(inputs[number]), grows(longer[number]), refused(inputs[number]),
+        next(inputs[number]);
+    if (first.make(comm, usual_call) != GQSGD_OK || !first.wait()) return gqsgd_last_error();
+    if (grows.make(comm, usual_call) != GQSGD_OK || !grows.wait()) return gqsgd_last_error();
+    refused.stream.await(goes_on);
+    Operation call = usual_call;
+    if (rank == 1) call.schedule = with_number<gqsgd_schedule>(99);
+    const bool is_refused = refused.make(comm, call) != GQSGD_OK;
+    const gqsgd_status status = next.make(comm, usual_call);
+    (void)next.wait(50);  // if it does not wait, it comes first
+    goes_on = true;
+    if (!is_refused || status != GQSGD_OK || !next.wait()) return gqsgd_last_error();
+    return difference(next.result(), expected);
+  }),
+            "");
+}
+
+thread_local bool has_no_device = false;
+
+/** The others learn of it at once, and not by their deadline. */
+TEST(MissingRank, DeviceFailsBeforeTheCall_GroupBroken) {
+  Device device = host_device();
+  device.current = [](int32_t* ordinal) {
+    if (!has_no_device) return host_device().current(ordinal);
+    return fail(GQSGD_BACKEND, "the driver has ended");
+  };
+  const LocalGroup group(3);
+  const UseHostDevice here(device);
+  EXPECT_EQ(group.run([](int, gqsgd_comm comm) { return make_ok(comm); }), "");
+  EXPECT_EQ(group.run([](int rank, gqsgd_comm comm) -> std::string {
+    has_no_device = rank == 1;
+    const std::string failure =
+        rank == 1 ? make_broken(comm, GQSGD_BACKEND, "the driver has ended")
+                  : make_broken(comm, GQSGD_REMOTE_ERROR, "rank 1");
+    has_no_device = false;
+    return failure;
+  }),
+            "");
+}
+
+std::atomic<bool> capture_has_ended{false};  // by an error
+
+/** A program's error ends its capture, and then the stream takes nothing. That is no call: other
+ *  ranks have no part in it. */
+TEST(Unsupported, CaptureEndedByAnError_NothingCountedAndGroupUsable) {
+  Device device = host_device();
+  device.is_capturing = [](StreamHandle stream, bool* capturing) {
+    if (!capture_has_ended) return host_device().is_capturing(stream, capturing);
+    *capturing = true;
+    return fail(GQSGD_UNSUPPORTED, "an error has ended its capture");
+  };
+  const LocalGroup group(1);
+  const UseHostDevice here(device);
+  const gqsgd_comm comm = group.comm(0);
+  EXPECT_EQ(make_ok(comm), "");
+  uint64_t before = 0, after = 0;
+  EXPECT_EQ(gqsgd_comm_counter(comm, &before), GQSGD_OK);
+  StreamCall made(some_values());
+  const Quantizer quantizer(usual().quantizer);
+  DeviceMemory values(64 * sizeof(float));
+  capture_has_ended = true;
+  EXPECT_EQ(gqsgd_allreduce(comm, quantizer.get(), values.as<float>(), values.as<float>(), 64,
+                            GQSGD_FLOAT32, GQSGD_MEAN, nullptr, made.stream.get()),
+            GQSGD_UNSUPPORTED);
+  capture_has_ended = false;
+  EXPECT_NE(std::string(gqsgd_last_error()).find("ended its capture"), std::string::npos);
+  EXPECT_EQ(gqsgd_comm_counter(comm, &after), GQSGD_OK);
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(make_ok(comm), "");
 }
 
 TEST(Unsupported, UnsupportedCalls_Refused) {

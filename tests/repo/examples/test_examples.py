@@ -63,6 +63,16 @@ def test_example_compiles_by_the_command_in_its_head(source, installed, tmp_path
     CHECKS[source.stem](output_of([tmp_path / "program"], installed | LAUNCHED))
 
 
+@pytest.mark.parametrize("standard", ["c++11", "c++17", "c++20"])
+def test_handles_are_of_the_standards_that_the_headers_have(standard, tmp_path):
+    """docs/C_API.md has programs of C++11 copy this header."""
+    use = '#include "handles.h"\nint main() { return make_quantizer("") ? 0 : 1; }\n'
+    folders = [f"-I{EXAMPLES}/cpp", f"-I{EXAMPLES.parent}/include"]
+    strict = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only"]
+    output_of(["g++", f"-std={standard}", *strict, *folders, "-x", "c++", "-"], os.environ,
+              input=use)
+
+
 def test_the_program_of_the_readme_compiles_from_an_installation(installed, tmp_path):
     text = (EXAMPLES.parent / "README.md").read_text()
     (source,) = re.findall(r"^```c\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)

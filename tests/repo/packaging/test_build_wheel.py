@@ -68,6 +68,13 @@ def test_a_wheel_with_cuda_differs_in_name_and_cuda_alone(root, tool, tmp_path, 
     assert made == expected
 
 
+def test_what_the_readme_builds_and_installs_in_the_tree_is_not_copied(root, tool):
+    """An environment with PyTorch, which the README has people make here, would be gigabytes."""
+    made = ["B", "venv", "build", "__pycache__"]
+    assert {"/B/", "/venv/"} < set((root / ".gitignore").read_text().splitlines())
+    assert tool.LEFT_OUT(root, [*made, "src", "pyproject.toml"]) == set(made)
+
+
 def test_a_project_that_cannot_be_renamed_is_an_error(tool, tmp_path):
     (tmp_path / "pyproject.toml").write_text('name = "other"\n')
     with pytest.raises(ValueError, match='name = "gqsgd" is there 0 times'):

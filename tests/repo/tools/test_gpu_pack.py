@@ -14,7 +14,7 @@ import pytest
 
 #: Parts that are programs of tests/gpu, then of bench/gpu.
 PROGRAMS = ("isa", "isa_extended", "adaptive", "batch", "step", "sparse_entries", "device_api",
-            "gate", "stream", "random", "local", "fused", "embedding", "process", "nccl",
+            "gate", "stream", "random", "local", "fused", "embedding", "process", "nccl", "nccl",
             "256_MiB", "25_MiB", "local", "fused", "nccl")
 SMI = "#!/bin/sh\necho 'H200, 580.1, 9.0, 1 MiB, 1 MHz, 1 MHz, 1 MHz, 1 MHz, 700 W, x, y'\n"
 

@@ -140,6 +140,31 @@ def test_a_terminated_run_leaves_no_host(namespaces, root, build_directory, afte
     assert namespaces() == before
 
 
+def test_hosts_that_are_removed_end_what_runs_in_them(namespaces, net_lib):
+    before = namespaces()
+    with net_lib.network.Network(2, "1gbit") as network:
+        ranks = [subprocess.Popen(host.command("sleep", "60")) for host in network.hosts]
+        time.sleep(0.5)  # until they are in their namespaces
+    assert [rank.wait(TIMEOUT_S) for rank in ranks] == [-signal.SIGKILL] * 2
+    assert namespaces() == before
+
+
+def test_a_run_that_is_terminated_within_a_finalizer_ends(root):
+    """Python ignores what is raised there."""
+    program = ("import os, signal, time\n"
+               "from net_lib.network import exit_when_terminated\n"
+               "class Finalized:\n"
+               "    def __del__(self):\n"
+               "        os.kill(os.getpid(), signal.SIGTERM)\n"
+               "        time.sleep(0.01)\n"
+               "exit_when_terminated()\n"
+               "Finalized()\n"
+               "time.sleep(20)\n")
+    ended = subprocess.run([sys.executable, "-c", program], cwd=root / "tools", timeout=TIMEOUT_S,
+                           check=False)
+    assert ended.returncode == 128 + signal.SIGTERM
+
+
 def test_auto_is_swept_over_networks(namespaces, root, build_directory, tmp_path):
     before = namespaces()
     done = subprocess.run(

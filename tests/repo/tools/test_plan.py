@@ -242,6 +242,16 @@ def test_advice_takes_sixteen_bits_where_they_are_nearly_as_fast(plan):
     assert advised(text)[1] == "fp16-hook" and "fp16_compress_hook: no library" in text
 
 
+def test_advice_for_a_large_model_is_that_of_its_buckets(plan):
+    """Predicted one by one, as many buckets would take minutes."""
+    call = ["--advise", "--ranks", 64, "--count"]
+    large, take = advised(plan(*call, "1000G").stdout)
+    small, small_take = advised(plan(*call, "10G").stdout)
+    assert take == small_take and list(large) == list(small)
+    for name in large:
+        assert large[name][0] == pytest.approx(100 * small[name][0], rel=1e-3)
+
+
 @pytest.mark.parametrize("rate", ["5gbit", "10gbit", "25gbit"])
 def test_advice_leaves_rice_codes_alone_on_fast_links(plan, rate):
     rows, take = advised(plan("--advise", "--ranks", 4, "--count", "25M", "--rate", rate).stdout)

@@ -50,6 +50,23 @@ def test_a_skip_needs_a_listed_reason(verdict, case):
     assert verdict(PASSED + case, "unit:a.cpu -- no device here\n")[0] == 1
 
 
+def test_tests_of_googletest_are_named_with_their_program(root, tmp_path):
+    """As Meson writes them."""
+    results = tmp_path / "gcc.xml"
+    results.write_text(
+        '<testsuites><testsuite name="gqsgd.transport - gqsgd:transport_ucx_children.Ucx/Children">'
+        '<testcase classname="Ucx/Children" name="Late/0"><skipped message="no UCX"/></testcase>'
+        '</testsuite></testsuites>')
+    skips = tmp_path / "skips.txt"
+    for pattern, status in (("transport_ucx_*", 0), ("transport_network_*", 1)):
+        skips.write_text(f"*:gqsgd.transport - gqsgd:{pattern} -- UCX may not be here\n")
+        said = subprocess.run([sys.executable, root / "tools/verdict.py", "judge", skips, results],
+                              capture_output=True, text=True)
+        assert said.returncode == status
+        assert "gcc:gqsgd.transport - gqsgd:transport_ucx_children.Ucx/Children.Late/0" in (
+            said.stdout)
+
+
 def test_a_skip_without_reason_is_refused(verdict):
     assert verdict(PASSED + SKIPPED, "unit:a.gpu -- \n")[0] == 1
     assert verdict(PASSED + SKIPPED, "unit:a.gpu\n")[0] == 1

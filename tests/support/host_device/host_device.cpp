@@ -204,6 +204,10 @@ uint32_t fused_kernels_before_reach() { return kernels_before_reach; }
 
 void report_events_early(bool early) { events_come_early = early; }
 
+/** Events that were recorded in it may live on. */
+HostGraph::~HostGraph() {
+  if (capture_) capture_->forget();
+}
 void HostGraph::begin_capture(StreamHandle stream) {
   stream_of(stream).begin_capture();
   captures += 1;

@@ -91,6 +91,11 @@ class Capture;
  *  stream, and not before. Streams that wait for events of a captured stream are captured too. */
 class HostGraph {
  public:
+  HostGraph() = default;
+  ~HostGraph();
+  HostGraph(const HostGraph&) = delete;
+  HostGraph& operator=(const HostGraph&) = delete;
+
   void begin_capture(StreamHandle stream);
   /** False if the stream does not come after all that others were captured with. */
   bool end_capture(StreamHandle stream);

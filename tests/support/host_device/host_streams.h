@@ -80,6 +80,8 @@ class Capture {
   bool has_ended() const { return ended_; }
   /** All of it, in order; branches other than the first on streams of their own. */
   void replay(Stream* stream);
+  /** What its work holds is given back. */
+  void forget() { nodes_.clear(); }
 
  private:
   struct Node {

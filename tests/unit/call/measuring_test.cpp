@@ -125,6 +125,19 @@ TEST_P(Measured, UnequalClocks_EqualConstantsOnAllRanks) {
   }
 }
 
+TEST_P(Measured, OtherNodesOnOneRank_NamedBeforeAnyRound) {
+  Group group(4, GetParam(), {0, 0, 1, 1});
+  group.endpoints[3].nodes = Nodes({0, 1, 0, 1});
+  group.begin();
+  ASSERT_TRUE(group.advance());
+  for (ProgressLoop& loop : group.loops) {
+    EXPECT_EQ(loop.status().code(), GQSGD_MISMATCH);
+    EXPECT_NE(std::string(loop.status().sentence()).find("nodes differ: rank 0 and rank 3"),
+              std::string::npos)
+        << loop.status().sentence();
+  }
+}
+
 // A run of a stage is one step of the clock, so that its time is known to the last digit.
 TEST_P(Measured, OneSlowRank_ItsTimesForAll) {
   for (size_t slow = 0; slow < 3; ++slow) {

@@ -38,7 +38,9 @@ void expect_equal_stages(const Place& place, const std::vector<float>& sizes) {
 }
 
 TEST(Isa, EveryTail_SameBits_NothingElseWritten) {
-  for (size_t count = 0; count <= 257; ++count) {
+  // A device's threads have 16 values each, so that 66 lengths have every tail; PTX is slow.
+  const size_t step = has_device_stages() ? 5 : 1;
+  for (size_t count = 0; count <= 257; count += count < 66 ? 1 : step) {
     expect_equal_stages({32 * (count % 3), count, count % 4}, kOneSize);
   }
 }

@@ -92,6 +92,7 @@ TEST(CostConstants, MalformedLine_RefusedByLineAndName) {
       {"latency_ns = 1 2", "latency_ns is not one number from 0"},
       {"linear8.quantize = 1 2", "linear8.quantize is not three numbers"},
       {"linear8.quantize = 1 2 3 4", "linear8.quantize is not three numbers"},
+      {"linear8.quantize = 1.5.5 3", "linear8.quantize is not three numbers"},
       {"linear8quantize = 1 2 3", "\"linear8quantize\" is not a constant"},
       {"linear8. = 1 2", "\"linear8.\" is not a constant"},
       {"= 3", "\"\" is not a constant"},

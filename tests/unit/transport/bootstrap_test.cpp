@@ -58,13 +58,13 @@ TEST(Bootstrap, MissingRanks_NamedToAllInTime) {
   const gqsgd_unique_id id = fresh_id();
   const uint64_t begin_us = monotonic_us();
   std::vector<Child> ranks;
-  for (const uint32_t rank : {0u, 1u, 3u, 4u}) ranks.push_back(join(id, rank, 6, kJustJoin, 300));
+  for (const uint32_t rank : {0u, 1u, 3u, 4u}) ranks.push_back(join(id, rank, 6, kJustJoin, 1000));
   for (const std::string& line : lines_of(ranks)) {
     EXPECT_TRUE(contains(line, "TIMEOUT: missing ranks: 2,5; 2 of 6")) << line;
   }
   const uint64_t waited_ms = (monotonic_us() - begin_us) / 1000;
-  EXPECT_GE(waited_ms, 300u);
-  EXPECT_LT(waited_ms, 1300u) << "300 ms and the scheduler";
+  EXPECT_GE(waited_ms, 1000u);
+  EXPECT_LT(waited_ms, 3000u) << "1 s and the scheduler";
   EXPECT_EQ(names_left(id), 0u);
 }
 

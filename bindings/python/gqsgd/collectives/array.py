@@ -77,9 +77,11 @@ class ArrayCollectives:
             a transport that has one) or "sparse".
         out: where the result goes, of the shape and dtype of `x`: `x` itself (in place), or memory
             that does not overlap it. Returned if given; otherwise a new tensor for a tensor, a new
-            array for everything else.
+            array for everything else. Torch's autograd does not see the call
+            (gqsgd.torch.allreduce is for that).
         step, index: random key of this call, with seed and stream_id; equal on all ranks, below
-            2^32 and 2^16. Without a step the communicator's counter is used, and index 0. On a GPU
+            2^32 and 2^16. Two calls of one step need two indexes, else they draw the same numbers.
+            Without a step the communicator's counter is used, and index 0. On a GPU
             the step may be an array there, of one int64 or uint64, step + index * 2**32, or of two
             uint32, step and index: read when the stream gets to the call, and the call's until
             then; by a CUDA graph at each replay. Give no index then.

@@ -35,7 +35,8 @@ class ArrayList(Sequence[Any]):
         """`out` as results for these; new arrays for None."""
         if out is not None and len(out) != len(self):
             raise InvalidArgument(f"out has {len(out)} arrays for {len(self)} in arrays")
-        views = [self._memory.result(None if out is None else out[k], view)
+        given = [None] * len(self) if out is None else out
+        views = [self._memory.result(given[k], view, f"out[{k}]", f"arrays[{k}]")
                  for k, view in enumerate(self._views)]
         return self._of(views, self._memory)
 

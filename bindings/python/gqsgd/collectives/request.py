@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .. import _abi
-from ..errors import Busy, Forked, GqsgdError, check
+from ..errors import BadHandle, Busy, Forked, GqsgdError, check
 
 if TYPE_CHECKING:
     from ..communicator import Communicator
@@ -48,17 +48,19 @@ class Request:
 
     def _ask(self, function: Any, done: ctypes.c_int32, *arguments: Any) -> None:
         """Calls `function` and notes its answer, which it gives only once, whatever comes then."""
-        table, answers = self._comm._table, []
+        answers: list[int] = []
         try:
-            with nullcontext() if table is None else table.interruptible():
+            with self._comm._interruptible():
                 # No Python code between answer and list: Ctrl-C comes before both or after both.
                 answers.extend(map(function, *zip(arguments)))
-        except BaseException:
+            self._note(answers[0], ended=done.value != 0)
+        except GqsgdError:
+            raise
+        except BaseException:  # Ctrl-C, perhaps before all was noted
             if answers:
                 with suppress(BaseException):
                     self._note(answers[0], ended=done.value != 0)
             raise
-        self._note(answers[0], ended=done.value != 0)
 
     def _note(self, status: int, ended: bool) -> None:
         raised: BaseException | None = None
@@ -130,7 +132,7 @@ class InFlight:
         """Lets go of what has ended of the requests that were dropped without a wait."""
         test, done = _abi.library().gqsgd_request_test, ctypes.c_int32()
         for request in self._dropped[:]:
-            test(request, ctypes.byref(done))
-            if done.value:
+            status = test(request, ctypes.byref(done))
+            if done.value or status == BadHandle.status:  # Ctrl-C has hidden that it ended
                 self._dropped.remove(request)
                 self.forget(request)

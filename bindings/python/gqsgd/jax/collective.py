@@ -16,10 +16,11 @@ from ..communicator import Communicator
 from ..errors import InvalidArgument
 from ..quantizer import Quantizer
 from . import _handler
-from .state import checked_state, following
+from .state import checked_state, following, warn_of_constant
 
 _Arrays = tuple[jax.Array, ...]
-_P, _T = ParamSpec("_P"), TypeVar("_T")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _Operation = Callable[[jax.Array, _Arrays], tuple[jax.Array, _Arrays]]
 
 
@@ -84,7 +85,9 @@ def allreduce(
     jax.errors.JaxRuntimeError with the library's status and sentence.
     """
     leaves, tree = jax.tree.flatten_with_path(x)
-    arrays, state = [_checked(path, leaf) for path, leaf in leaves], checked_state(state)
+    arrays, given = [_checked(path, leaf) for path, leaf in leaves], state
+    state = checked_state(given)
+    warn_of_constant(given, arrays)
     site = _site(comm, q, op, schedule)
     results: list[Any] = [None] * len(arrays)
     for dtype in dict.fromkeys(array.dtype for array in arrays):

@@ -12,7 +12,7 @@ import jax
 from jax._src import distributed
 
 from .. import errors
-from ..network.agreement import Report
+from ..network.agreement import Report, published, received
 
 _DEFAULT_MS = 300_000  # as communicators have it
 _FOR_EVER_MS = 2**31 - 1
@@ -36,16 +36,11 @@ class Program(NamedTuple):
         table = f"gqsgd/{next(_numbers)}"
         self.client.key_value_set(f"{table}/{self.rank}", json.dumps(own))
         if self.rank != 0:
-            decision = self._get(table, "decision", 0)
-            if "error" in decision:
-                raise getattr(errors, decision["error"])(decision["sentence"])
-            return decision
+            return received(self._get(table, "decision", 0))
         try:
             decision = decide([self._get(table, str(k), k) for k in range(self.size)])
         except Exception as error:
-            kind = error if isinstance(error, errors.GqsgdError) else errors.RemoteError()
-            published = {"error": type(kind).__name__, "sentence": f"rank 0: {error}"}
-            self.client.key_value_set(f"{table}/decision", json.dumps(published))
+            self.client.key_value_set(f"{table}/decision", json.dumps(published(error)))
             raise
         self.client.key_value_set(f"{table}/decision", json.dumps(decision))
         return decision

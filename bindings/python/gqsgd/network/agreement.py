@@ -18,6 +18,19 @@ Agree = Callable[[Report, Callable[[list[Report]], Report]], Report]
 _NO_FAILURE: Report = {"failure": "", "sentence": ""}
 
 
+def published(error: Exception) -> Report:
+    """What rank 0 tells the others of a decision that has failed."""
+    kind = error if isinstance(error, errors.GqsgdError) else errors.RemoteError()
+    return {"error": type(kind).__name__, "sentence": f"rank 0: {error}"}
+
+
+def received(decision: Report) -> Report:
+    """Rank 0's decision on another rank, or what it raised there."""
+    if "error" in decision:
+        raise getattr(errors, decision["error"])(decision["sentence"])
+    return decision
+
+
 class NetworkGroup(NamedTuple):
     """A rank's view of a group that is about to form."""
 

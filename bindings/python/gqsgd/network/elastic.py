@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .. import _abi
 from ..arguments import integer, joined_fields, whole_id
 from ..errors import check
-from ..log import attach_logger
+from ..log import attach_logger, interruptible
 from ..memory import HostMemory
 from . import ucx
 
@@ -78,6 +78,10 @@ class ElasticGroups:
     def __init__(self, handle: int):
         raise NotImplementedError
 
+    @classmethod
+    def _formed(cls, create: Any, *arguments: Any) -> Self:
+        raise NotImplementedError
+
     def reconfigure(
         self, unique_id: bytes, rank: int, members: Sequence[int], **options: Any
     ) -> Self:
@@ -97,7 +101,9 @@ class ElasticGroups:
         `members` differ or survivors are of two groups, and Unsupported over MPI, NCCL and custom
         transports.
         """
-        return type(self)(_reconfigured(self._handle, unique_id, rank, members, options))
+        # Without a handle the library takes the caller for a newcomer.
+        check(_abi.library().gqsgd_comm_rank(self._handle, ctypes.byref(c_int32())))
+        return self._formed(*_reconfiguration(self._handle, unique_id, rank, members, options))
 
     def shrink(self, out: Any = None, **options: Any) -> Shrunk:
         """A communicator of the ranks that are left, which agree without a coordinator on who goes
@@ -119,16 +125,10 @@ class ElasticGroups:
             place = view.address, view.count, view.dtype_number
         handle, calls = c_void_p(), c_int32()
         members = (c_int32 * self.size)()
-        check(
-            _function("gqsgd_comm_shrink")(
-                self._handle,
-                *place,
-                joined_fields("", ucx.with_path(options)),
-                ctypes.byref(handle),
-                members,
-                ctypes.byref(calls),
-            )
-        )
+        joined = joined_fields("", ucx.with_path(options))
+        results = ctypes.byref(handle), members, ctypes.byref(calls)
+        with interruptible():
+            check(_function("gqsgd_comm_shrink")(self._handle, *place, joined, *results))
         assert handle.value is not None
         comm = type(self)(handle.value)
         return Shrunk(comm, list(members)[: comm.size], _CALLS[calls.value])
@@ -145,25 +145,21 @@ class ElasticGroups:
         """Joins, as a newcomer, a group whose survivors call `reconfigure` with the same
         `unique_id` and `members`, and gets their counter, stream_id and costs."""
         attach_logger()
-        return cls(_reconfigured(None, unique_id, rank, members, options))
+        return cls._formed(*_reconfiguration(None, unique_id, rank, members, options))
 
 
-def _reconfigured(
+def _reconfiguration(
     old: int | None, unique_id: bytes, rank: int, members: Sequence[int], options: dict[str, Any]
-) -> int:
+) -> tuple[Any, ...]:
+    """The function of the library that continues `old`, and its arguments."""
     whole = whole_id(unique_id, "all bytes of the id")
     numbers = [integer(f"members[{k}]", member, c_int32) for k, member in enumerate(members)]
-    handle = c_void_p()
-    check(
-        _function("gqsgd_comm_reconfigure")(
-            old,
-            whole,
-            (c_int32 * max(len(numbers), 1))(*numbers),
-            integer("rank", rank, c_int32),
-            len(numbers),
-            joined_fields("", ucx.with_path(options)),
-            ctypes.byref(handle),
-        )
+    return (
+        _function("gqsgd_comm_reconfigure"),
+        old,
+        whole,
+        (c_int32 * max(len(numbers), 1))(*numbers),
+        integer("rank", rank, c_int32),
+        len(numbers),
+        joined_fields("", ucx.with_path(options)),
     )
-    assert handle.value is not None
-    return handle.value

@@ -12,7 +12,7 @@ docs/PYTORCH.md is the guide.
 from .fsdp import AllReduce, ReduceScatter
 from .groups import connect
 from .hook import HookState, allreduce_hook
-from .operators import allreduce, allreduce_
+from .operators import allreduce, allreduce_, allreduce_many
 from .policy import DefaultPolicy
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "allreduce",
     "allreduce_",
     "allreduce_hook",
+    "allreduce_many",
     "connect",
 ]

@@ -106,8 +106,13 @@ def require_reachable(tensor: torch.Tensor, role: str) -> None:
     """Refuses what no communicator of this package reaches."""
     if tensor.is_sparse:
         raise gqsgd.Unsupported(f"{role} is a sparse tensor; hint: Embedding(sparse=False)")
-    if tensor.device.type not in ("cpu", "cuda"):
-        raise gqsgd.Unsupported(f"{role} is on {tensor.device}; accepted are cpu and cuda")
+    require_known(tensor.device, f"{role} is on")
+
+
+def require_known(device: torch.device, said: str) -> None:
+    """Refuses other kinds of devices than the package knows."""
+    if device.type not in ("cpu", "cuda"):
+        raise gqsgd.Unsupported(f"{said} {device}; accepted are cpu and cuda")
 
 
 def current_stream(tensor: torch.Tensor) -> Any:

@@ -15,11 +15,10 @@ import torch.distributed as dist
 import gqsgd
 from gqsgd.presets import short_spec
 
-from . import devices, groups
+from . import devices, groups, ops
 from . import summary as _summary
-from .policy import EMBEDDINGS, as_quantizer, keeps_zeros
-
-_OPS = {dist.ReduceOp.AVG: "mean", dist.ReduceOp.SUM: "sum"}
+from .policy import EMBEDDINGS, as_quantizer, keeps_zeros, require_saved
+from .turns import take_turn
 
 
 class _Collective:
@@ -40,6 +39,7 @@ class _Collective:
         self._communicators: dict[
             tuple[dist.ProcessGroup, torch.device], gqsgd.Communicator
         ] = {}
+        self._streams: dict[dist.ProcessGroup, Any] = {}  # of random numbers
 
     def __repr__(self) -> str:
         name = type(self).__name__
@@ -78,9 +78,13 @@ class _Collective:
     def _communicator(
         self, group: dist.ProcessGroup, device: torch.device
     ) -> gqsgd.Communicator:
+        """That of a call, which is about to draw."""
         if (group, device) not in self._communicators:
             self._communicators[group, device] = groups.connect(
                 group, device=device, **self._connection)
+        if group not in self._streams:
+            self._streams[group] = self._connection.get("stream_id", groups.stream_of(group))
+        take_turn(self, self._streams[group], self.quantizer)
         return self._communicators[group, device]
 
     def _count(self, comm: gqsgd.Communicator, begin_ns: int) -> None:
@@ -104,14 +108,17 @@ class _Collective:
         return {"quantizer": self.quantizer.spec, "call_count": self.call_count}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from where `state_dict` was called."""
-        self.quantizer = gqsgd.Quantizer(state["quantizer"])
+        """Continues from where `state_dict` was called. Raises InvalidArgument for another
+        quantizer."""
+        name = type(self).__name__
+        require_saved(state["quantizer"], self.quantizer, f"this {name}", name)
         self.call_count = state["call_count"]
 
     def close(self) -> None:
         """Frees the communicators; the next backward makes new ones."""
         self._call_count += self._counted()  # without a wait: a device may wait for a lost rank
         self._counting.clear()
+        self._streams.clear()
         while self._communicators:
             self._communicators.popitem()[1].close()
         self._call_ns.clear()
@@ -160,7 +167,8 @@ class ReduceScatter(_Collective):
         async_op: bool = False,
     ) -> None:
         devices.require_reachable(input_tensor, "the gradients of FSDP2")
-        if op not in _OPS or async_op:
+        name = ops.find(op)
+        if name is None or async_op:
             raise gqsgd.Unsupported(
                 f"op is {op}, async_op is {async_op}; a reduce-scatter in codes adds or averages, "
                 "and returns when it has; hint: no set_gradient_divide_factor"
@@ -171,7 +179,7 @@ class ReduceScatter(_Collective):
             input_tensor,
             self.quantizer,
             [output_tensor.numel()] * comm.size,
-            _OPS[op],
+            name,
             output_tensor,
             **self._key(comm, input_tensor),
             stream=devices.current_stream(input_tensor),
@@ -204,15 +212,13 @@ class AllReduce(_Collective):
         quantizer: gqsgd.Quantizer | str,
         replicas: dist.ProcessGroup | dist.DeviceMesh,
         *,
-        op: str = "mean",
+        op: str | dist.ReduceOp = "mean",
         transport: str = "auto",
         **options: Any,
     ):
         super().__init__(quantizer, transport, options)
-        if op not in _OPS.values():
-            raise gqsgd.InvalidArgument(f"op is {op!r}; accepted are mean, sum")
+        self._op = ops.name_of(op)
         self.process_group = _group_of(replicas)
-        self._op = op
 
     def attach(self, model: torch.nn.Module) -> AllReduce:
         """Makes every module of `model` that fully_shard has wrapped call this object in backward,

@@ -7,7 +7,7 @@ import os
 import threading
 import uuid
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -29,9 +29,18 @@ TRANSPORTS = ("auto", "process", "network", "group", "nccl")
 
 _LOGGER = logging.getLogger("gqsgd")
 
+
+class _Shared:
+    """The communicators of a group that functions without a state use, by device. Its lock is its
+    own: threads of two ranks may make those of two groups in different orders."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.comms: dict[torch.device, gqsgd.Communicator] = {}
+
+
 _lock = threading.Lock()
-_shared: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[torch.device, gqsgd.Communicator]]
-_shared = weakref.WeakKeyDictionary()
+_shared: weakref.WeakKeyDictionary[dist.ProcessGroup, _Shared] = weakref.WeakKeyDictionary()
 
 
 class Member(NamedTuple):
@@ -59,9 +68,12 @@ def connect(
         ranks are of one user and see one machine and network namespace, else "network". Where a
         rank has no UCX it is "group" on all, which the log says.
     device: where the tensors will be; None is the CPU, or with "nccl" the current GPU.
-    options: those of gqsgd.Communicator, and of gqsgd.Communicator.network. Where rank 0 listens
-        then: `interface` or `address`, else what GLOO_SOCKET_IFNAME names, else the address by
-        which it reaches the store of the group.
+    options: those of gqsgd.Communicator, and of gqsgd.Communicator.network; `stream_id` is by
+        default `stream_of(group)`, with which a hook in this group draws as well: calls beside its
+        own need another, or another seed. `timeout_ms` is the process group's timeout, unless
+        GQSGD_TIMEOUT_MS is set. Where rank 0 listens in a network: `interface` or `address`,
+        else what GLOO_SOCKET_IFNAME names, else the address by which it reaches the store of the
+        group.
 
     The ranks agree through the store of the group, which is not used afterwards. Raises on all
     ranks alike: Mismatch if they name different transports or kinds of devices, Unsupported without
@@ -82,7 +94,10 @@ def connect_equal(
     """`connect` for a caller whose `settings` are equal on all ranks: Mismatch where they are not.
     """
     check_connection(transport, options)
+    if device is not None:
+        devices.require_known(torch.device(device), "device is")
     member = _member(group)
+    options = {"stream_id": stream_of(member.group), **_timeout_of(member.group), **options}
     if device is None:
         device = devices.cuda.current_device() if transport == "nccl" else devices.CPU
     device = torch.device(device)
@@ -104,6 +119,38 @@ def connect_equal(
                 _LOGGER.warning("between hosts messages go over Gloo instead of UCX: %s", error)
         choice = agree({}, lambda reports: _named("group", options))
     return _made(member, choice, device, liveness, options)
+
+
+def stream_of(group: dist.ProcessGroup | None, user: str = "") -> int:
+    """A number by which groups of other ranks draw other random numbers: 0 for a group of all ranks
+    of the program in order, else a digest of the ranks, and of who draws beside the others in it.
+
+    What one group has reduced may be what another one reduces, as in hybrid sharding. With the same
+    random numbers the second rounding would follow from the first one, and the mean of both would
+    be biased.
+    """
+    ranks = dist.get_process_group_ranks(group)
+    is_whole = ranks == list(range(dist.get_world_size()))
+    return 0 if is_whole and not user else digest([*ranks, *user.encode()])
+
+
+def digest(numbers: Iterable[int]) -> int:
+    """FNV-1a with a number, as that of a rank, for a byte, as over MPI."""
+    found = 2166136261
+    for number in numbers:
+        found = (found ^ number) * 16777619 % 2**32
+    return found
+
+
+def _timeout_of(group: dist.ProcessGroup) -> dict[str, int]:
+    """The option timeout_ms that is the group's own timeout: a rank that may be late for its
+    collectives, as one that validates alone, may be so for these. Nothing where the environment
+    has one, or the group's backend has none."""
+    if os.environ.get("GQSGD_TIMEOUT_MS"):
+        return {}
+    backend = group._get_backend(group._device_types[0])
+    timeout = getattr(getattr(backend, "options", None), "_timeout", None)
+    return {} if timeout is None else {"timeout_ms": max(1, timeout // timedelta(milliseconds=1))}
 
 
 def _made(
@@ -178,10 +225,12 @@ def shared(
     `device`; made at the first call, of which all ranks of the group must be part."""
     member = _member(group)
     with _lock:
-        made = _shared.setdefault(member.group, {})
-        if device not in made:
-            made[device] = connect(member.group, device=device)
-        return made[device]
+        own = _shared.setdefault(member.group, _Shared())
+    with own.lock:
+        if device not in own.comms:
+            stream_id = stream_of(member.group, f"functions {device.type}")
+            own.comms[device] = connect(member.group, device=device, stream_id=stream_id)
+        return own.comms[device]
 
 
 def _member(group: dist.ProcessGroup | None) -> Member:

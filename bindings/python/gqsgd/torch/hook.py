@@ -3,7 +3,7 @@
 
 import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Callable
 
@@ -20,9 +20,10 @@ from .budget import Budget, budget_quantizer, checked_bits, is_saved_budget, spe
 from .calls import Calls
 from .lanes import Lane, StreamLane, lane_of
 from .layout import Layout
-from .policy import Assignment, DefaultPolicy, Policy, as_quantizer, keeps_zeros
+from .policy import Assignment, DefaultPolicy, Policy, as_quantizer, keeps_zeros, require_saved
 from .report import Records, Report
 from .steps import Steps
+from .turns import take_turn
 from .unused import UnusedWarning
 
 _VERSION = 2  # of state_dict; 1 had no budget
@@ -80,7 +81,8 @@ class HookState:
         and other models of many buckets. The futures of buckets are then set with that of the last
         one, so a hook of your own must not wait for them.
     communicator: a gqsgd.Communicator of the model's ranks to use in place of one of its own; the
-        caller closes it, after the state.
+        caller closes it, after the state. Calls of the caller's on it draw the state's random
+        numbers, unless they have another seed.
     options: those of gqsgd.Communicator, timeout_ms=60000 for example.
 
     Arguments are checked here, and with `model` what the policy returns for each of its parameters.
@@ -158,6 +160,7 @@ class HookState:
         self._device: torch.device | None = None  # of the gradients
         self._borrowed: gqsgd.Communicator | None = None
         self._lane: Lane | None = None
+        self._stream: Hashable = None  # of random numbers, once there is a lane
         self._end: Callable[[], None] | None = None
         self._unused: UnusedWarning | None = None
 
@@ -207,8 +210,7 @@ class HookState:
         if self._lane is None:
             if device != devices.CPU:
                 devices.require_no_capture()
-            comm = self._borrowed or groups.connect_equal(
-                self._group(), self._settings(), device=device, **self._connection)
+            comm = self._connected(device)
             lane = lane_of(comm, self._borrowed is not None, device)
             self._device, self._lane, self._stats_before = device, lane, comm.stats()
             self._records.forget_measuring()
@@ -221,6 +223,15 @@ class HookState:
                 "for a model, and HookState(model=...) if it is moved before the first backward"
             )
         return self._lane
+
+    def _connected(self, device: torch.device) -> gqsgd.Communicator:
+        if self._borrowed is not None:
+            self._stream = weakref.ref(self._borrowed)  # who else has it draws the same
+            return self._borrowed
+        group = self._group()
+        comm = groups.connect_equal(group, self._settings(), device=device, **self._connection)
+        self._stream = self._connection.get("stream_id", groups.stream_of(group))
+        return comm
 
     def _group(self) -> dist.ProcessGroup | None:
         group = ddp.group_of_models(self)
@@ -341,11 +352,7 @@ class HookState:
                 f"the checkpoint was written with budget={bits}, this state has budget={own_bits}; "
                 f"hint: HookState(budget={bits}, ...)"
             )
-        if state["quantizer"] != self.quantizer.spec:
-            raise gqsgd.InvalidArgument(
-                f"the checkpoint was written with the quantizer {state['quantizer']!r}, this state "
-                f"has {self.quantizer.spec!r}; hint: HookState(checkpoint['quantizer'], ...)"
-            )
+        require_saved(state["quantizer"], self.quantizer, "this state", "HookState")
         self.step, self._layout = state["step"], self._layout.resumed(state["layout"])
         if self._budget is not None:
             self._budget.load_state_dict(saved)
@@ -401,6 +408,7 @@ class HookState:
         return outcome.future()
 
     def _begin(self) -> None:
+        take_turn(self, self._stream, self.quantizer)
         self._waiting = []
         self._steps.begin()
         step = None if self._steps.on_device else self.step

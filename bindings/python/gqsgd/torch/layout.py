@@ -111,7 +111,8 @@ class Layout:
             if self._complete:
                 raise InvalidArgument(
                     f"a parameter of shape {tuple(parameter.shape)} is not of the model that this "
-                    "state has served so far; hint: one HookState for each model"
+                    "state has served so far; hint: one HookState for each model, and a new one, "
+                    "with the step of this one, where more of its parameters get gradients"
                 )
             self._numbers[parameter] = self._number_count
             self._number_count += 1
@@ -125,8 +126,9 @@ class Layout:
         saved = sorted(number for part in self._saved for number in part)
         if saved != sorted(by_number):
             raise InvalidArgument(
-                f"the checkpoint is of a model with {len(saved)} parameters that get gradients, "
-                f"this one has {len(by_number)}; hint: load the state of this model"
+                f"this state continues one of {len(saved)} parameters that get gradients, the "
+                f"model has {len(by_number)}; hint: load the state of this model, or go on with a "
+                "new HookState, with the step of this one"
             )
         self._gathered, self._current = None, self._saved
         return [[by_number[number] for number in part] for part in self._saved]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 from gqsgd import InvalidArgument, Quantizer
 
@@ -55,11 +56,12 @@ class Assignment:
         but an embedding before all others."""
         self._chosen, self._owners = ParameterMap(), ParameterMap()
         self._bound = True
+        wrapper = "module." if isinstance(model, DistributedDataParallel) else ""
         for path, module in model.named_modules():
             for own_name, parameter in module.named_parameters(recurse=False):
                 name = f"{path}.{own_name}" if path else own_name
                 if parameter not in self._owners or isinstance(module, EMBEDDINGS):
-                    self._owners[parameter] = name.removeprefix("module."), module
+                    self._owners[parameter] = name.removeprefix(wrapper), module
 
     def name_of(self, parameter: torch.Tensor) -> str:
         """As the model has it; "" without a model."""
@@ -86,6 +88,16 @@ class Assignment:
                 )
             self._chosen[parameter] = self._quantizers.setdefault(choice.spec, choice)
         return self._chosen[parameter]
+
+
+def require_saved(saved: str, quantizer: Quantizer, holder: str, maker: str) -> None:
+    """Raises InvalidArgument where a checkpoint has the specification of another quantizer than
+    `holder`, which `maker` makes."""
+    if saved != quantizer.spec:
+        raise InvalidArgument(
+            f"the checkpoint was written with the quantizer {saved!r}, {holder} has "
+            f"{quantizer.spec!r}; hint: {maker}(checkpoint['quantizer'], ...)"
+        )
 
 
 def as_quantizer(quantizer: Any) -> Quantizer:

@@ -6,15 +6,14 @@ import json
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch.distributed as dist
 
 import gqsgd
+from gqsgd.network.agreement import Report, published, received
 
 from .liveness import Liveness, wait_for_key
-
-Report = dict[str, Any]  #: what a rank reports of itself, or rank 0's decision; JSON
 
 _FOR_EVER = timedelta(days=365)
 _DEFAULT_MS = 300_000  # as communicators have it
@@ -43,10 +42,7 @@ def rendezvous(
     shared = _Keys(table, size, time.monotonic() + timeout.total_seconds(), liveness)
     if rank == 0:
         return _decide_for_all(shared, decide)
-    decision = shared.wait_for("decision")
-    if "error" in decision:
-        raise getattr(gqsgd, decision["error"])(decision["sentence"])
-    return decision
+    return received(shared.wait_for("decision"))
 
 
 def duration_of(timeout_ms: int) -> timedelta:
@@ -59,9 +55,7 @@ def _decide_for_all(shared: _Keys, decide: Callable[[list[Report]], Report]) -> 
     try:
         decision = decide([shared.wait_for(f"rank {rank}") for rank in range(shared.size)])
     except Exception as error:
-        kind = error if isinstance(error, gqsgd.GqsgdError) else gqsgd.RemoteError()
-        failure = {"error": type(kind).__name__, "sentence": f"rank 0: {error}"}
-        shared.table.set("decision", json.dumps(failure))
+        shared.table.set("decision", json.dumps(published(error)))
         raise
     shared.table.set("decision", json.dumps(decision))
     return decision

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 
 from gqsgd import Quantizer
-from gqsgd.torch.policy import SMALL_VALUE_COUNT
+from gqsgd.torch.policy import SMALL_VALUE_COUNT, as_quantizer
 
 #: A tensor of an allreduce -> a quantizer, its specification, or None: exact, by the wrapped group.
 #: Decides by what is equal on all replicas: shape, dtype, device.
@@ -21,7 +21,7 @@ class LargeFloats:
     integers, flags and single losses, are reduced exactly."""
 
     def __init__(self, quantizer: Quantizer | str = "", least: int = SMALL_VALUE_COUNT):
-        self.quantizer = Quantizer(quantizer) if isinstance(quantizer, str) else quantizer
+        self.quantizer = as_quantizer(quantizer)
         self.least = least
 
     def __call__(self, tensor: torch.Tensor) -> Quantizer | None:

@@ -4,15 +4,18 @@ that a policy names, and a wrapped group for all else."""
 from __future__ import annotations
 
 import logging
+import zlib
 from datetime import timedelta
 from typing import Any
 
 import torch
-from torch.distributed import ReduceOp, Work
+from torch.distributed import Work
 from torchft.process_group import ProcessGroup as TorchftGroup
 from torchft.process_group import ProcessGroupGloo, ProcessGroupWrapper, create_store_client
 
 import gqsgd
+from gqsgd.torch import ops
+from gqsgd.torch.groups import digest
 
 from .policy import DTYPES, LargeFloats, Policy
 from .quorum import connect
@@ -20,7 +23,15 @@ from .worker import ExactWork, Worker
 
 _LOGGER = logging.getLogger("gqsgd")
 
-_OPS = {ReduceOp.SUM: "sum", ReduceOp.AVG: "mean"}
+# Of random numbers: what replicas average the ranks of each may have reduced in codes before, and
+# the second rounding may not follow from the first one (gqsgd.torch.groups.stream_of).
+STREAM_ID = zlib.crc32(b"replicas of torchft")
+
+
+def stream_of(group_rank: int | None) -> int:
+    """Of the groups of one rank of each replica: those of other ranks, which have other shards,
+    draw other random numbers."""
+    return digest([STREAM_ID, group_rank]) if group_rank else STREAM_ID
 
 
 class ProcessGroup(ProcessGroupWrapper):
@@ -73,7 +84,8 @@ class ProcessGroup(ProcessGroupWrapper):
         self._pg = self._exact  # which abort() drops
         super().configure(store_addr, replica_id, rank, world_size, *others, **named)
         store = create_store_client(store_addr, timeout=self._timeout)
-        options = {**self._options, "timeout_ms": self._timeout_ms()}
+        options = {"stream_id": stream_of(self._group_rank), **self._options,
+                   "timeout_ms": self._timeout_ms()}
         comm = connect(store, rank, world_size, self._next, options)
         self._worker = Worker(comm)
         _LOGGER.info(
@@ -87,6 +99,15 @@ class ProcessGroup(ProcessGroupWrapper):
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: object) -> Work:
         work = self._reduced(tensors, opts)
         return work or self._reported(super().allreduce_coalesced(tensors, opts))
+
+    def state_dict(self) -> dict[str, int]:
+        """What a checkpoint needs for other random numbers after it than before it."""
+        worker = self._worker
+        return {"counter": self._next.get("counter", 0) if worker is None else worker.comm.counter}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Before the first quorum, on any replica: the quorum has the largest counter of all."""
+        self._next = {**self._next, "counter": state["counter"]}
 
     def abort(self, errored: bool = True) -> None:
         """Ends calls under way, on this replica and on those that wait for it."""
@@ -131,7 +152,7 @@ class ProcessGroup(ProcessGroupWrapper):
     def _reduced(self, tensors: list[torch.Tensor], opts: object) -> Work | None:
         """The work of a compressed allreduce; None where the wrapped group is to do it."""
         reduce_op = getattr(opts, "reduceOp", opts)
-        op = next((name for known, name in _OPS.items() if reduce_op == known), None)
+        op = ops.find(reduce_op)
         quantizers = [self._quantizer_of(tensor) for tensor in tensors]
         chosen = [quantizer for quantizer in quantizers if quantizer is not None]
         if not chosen:

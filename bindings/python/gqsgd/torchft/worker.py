@@ -86,9 +86,9 @@ class Worker:
 
     def end(self) -> dict[str, Any]:
         """Ends calls under way, and returns what the next quorum continues."""
-        after = {"counter": self.comm.counter, "costs": self.comm.costs}
         self.abort()
         self._thread.shutdown(wait=True, cancel_futures=False)
+        after = {"counter": self.comm.counter, "costs": self.comm.costs}
         self.comm.close()
         return after
 

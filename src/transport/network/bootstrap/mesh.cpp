@@ -74,7 +74,7 @@ Status Mesh::advance(uint32_t peer) {
 Status Mesh::begin(uint32_t peer) {
   Link& link = links_[peer];
   int error = 0;
-  GQ_TRY(begin_connect(members_[peer].address, NetworkAddress(), &link.socket, &error));
+  GQ_TRY(begin_connect(members_[peer].address, &link.socket, &error));
   if (error != 0) return retry(peer, error);
   link.step = Step::connects;
   return Status();
@@ -150,8 +150,8 @@ Status Mesh::accept_proved() {
     const bool is_due = hello.purpose == HelloPurpose::mesh && hello.to_rank == token_.rank &&
                         hello.size == token_.size && hello.rank > token_.rank &&
                         hello.rank < token_.size;
-    if (!is_due || links_[hello.rank].step == Step::ready) continue;
-    Link& link = links_[hello.rank];  // a rank whose first connection was dropped comes again
+    if (!is_due) continue;
+    Link& link = links_[hello.rank];  // a rank whose first connection has ended comes again
     link.socket = std::move(proved.socket);
     link.setup = LinkSetup();
     link.step = Step::exchanges;

@@ -25,6 +25,8 @@ struct Waiting {
 };
 
 struct Listeners {
+  Listeners() { hold_across_fork(&mutex); }
+
   std::mutex mutex;
   std::vector<Waiting> waiting;
 };

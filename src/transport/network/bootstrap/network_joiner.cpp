@@ -13,6 +13,7 @@
 #include "src/support/clock.h"
 #include "src/support/log.h"
 #include "src/transport/network/bootstrap/network_root.h"
+#include "src/transport/refusal.h"
 #include "src/transport/system_failure.h"
 
 namespace gq {
@@ -31,8 +32,6 @@ constexpr uint64_t kWarnUs = 5000000;
 // After its timeout a joiner asks rank 0 which ranks are missing; and a rank 0 whose time is up at
 // the same moment waits for reports. Both answer within this time.
 constexpr int64_t kLastWordMs = 1000;
-// What keeps a joiner from joining is told within this time.
-constexpr int64_t kRefusalMs = 1000;
 
 /** Until the descriptor is ready, at most until `deadline` or `until_us`. */
 Status wait_for(const TcpSocket& socket, short events, const Deadline& deadline,
@@ -141,7 +140,7 @@ Status NetworkJoiner::reach_root() {
  *  answered; not behind the challenge, since with the proof rank 0 may count this rank as there. */
 Status NetworkJoiner::try_root(const NetworkAddress& address, uint64_t leave_us,
                                Handshake::State* state, int* error) {
-  GQ_TRY(begin_connect(address, NetworkAddress(), &root_, error));
+  GQ_TRY(begin_connect(address, &root_, error));
   if (*error != 0) return Status();
   for (bool is_connected = false;;) {
     if (!is_connected) {

@@ -1,7 +1,6 @@
 // What rank 0 does with the messages of each rank, and how it fails the group.
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/socket.h>
 
 #include "src/support/clock.h"
 #include "src/support/log.h"
@@ -15,18 +14,6 @@ namespace {
 // Ranks that still arrive receive the group's failure, this long.
 constexpr int64_t kLingerMs = 500;
 constexpr int kPollMs = 100;
-
-void print_version(uint32_t version, char (&text)[24]) {
-  snprintf(text, sizeof text, "%u.%u.%u", version / 10000, version / 100 % 100, version % 100);
-}
-
-/** What was sent arrives although the socket is closed now: with bytes unread it would be reset. */
-void end_sending(const TcpSocket& socket) {
-  shutdown(socket.number(), SHUT_WR);
-  char unread[512];
-  while (recv(socket.number(), unread, sizeof unread, MSG_DONTWAIT) > 0) {
-  }
-}
 
 /** A failure of one rank, as the others receive it. */
 gqsgd_status shared_status(gqsgd_status status) {
@@ -76,14 +63,9 @@ void NetworkRoot::admit(ProvedConnection* proved) {
 
 /** Fails the group for what no member could live with. */
 void NetworkRoot::check_hello(const Hello& hello) {
-  if (hello.wire_version != kWireVersion || hello.library_version != kLibraryVersion) {
-    char ours[24], theirs[24];
-    print_version(kLibraryVersion, ours);
-    print_version(hello.library_version, theirs);
-    fail_group(
-        GQSGD_VERSION,
-        "version: rank 0 has %s (wire %u), rank %u has %s (wire %u); install one libgqsgd for all",
-        ours, kWireVersion, hello.rank, theirs, hello.wire_version);
+  if (!is_own_version(hello.wire_version, hello.library_version)) {
+    fail_group(GQSGD_VERSION, "%s",
+               VersionsDiffer(hello.rank, hello.wire_version, hello.library_version).sentence);
   } else if (hello.size != token_->size) {
     fail_group(GQSGD_MISMATCH,
                "size: rank 0 = %u, rank %u = %u; every rank must name the same size", token_->size,

@@ -12,7 +12,7 @@ namespace {
 
 std::vector<Values> inputs_of(const Case& one) {
   std::vector<Values> inputs = gradients(one.ranks, kCaseValues, 5);
-  if (one.schedule == GQSGD_SCHEDULE_SPARSE) {
+  if (one.schedule == GQSGD_SCHEDULE_SPARSE && !one.dense) {
     for (Values& values : inputs) {
       for (size_t e = 0; e < values.size(); ++e) {
         if (e % 100 != 0) values[e] = 0;

@@ -41,6 +41,7 @@ struct Case {
   const char* quantizer;
   gqsgd_schedule schedule;
   int ranks;
+  bool dense = false;  ///< of schedule sparse: too many codes are not zero
 };
 
 inline constexpr Case kCases[] = {

@@ -77,6 +77,19 @@ TEST(Integrity, FlippedBitOfControlMessage_FoundNamedAndReportedInTheNextCall) {
   flip_bits(flip_count() / 3, true);
 }
 
+// All ranks know how many entries there are, also the one that received a changed header before: it
+// goes on to the end of the call with the others, in moves as well.
+TEST(Integrity, FlippedBitOfFirstHeaderOfSparse_FoundNamedAndReportedInTheNextCall) {
+  for (const bool dense : {false, true}) {
+    const Case one{Kind::allreduce, "paper-gl8", GQSGD_SCHEDULE_SPARSE, 3, dense};
+    const TwoCalls clean = make_two_calls(one, {}, kCaseOptions);
+    for (uint64_t flip = 0; flip < 4; ++flip) {
+      const TwoCalls found = make_two_calls(one, {1, flip % 2, mix(flip)}, kCaseOptions);
+      EXPECT_EQ(check(found, clean, 1), "") << (dense ? "dense" : "sparse") << ", flip " << flip;
+    }
+  }
+}
+
 // The sizes of the messages of entries are in the second headers: a rank cannot go on, but fails.
 TEST(Integrity, FlippedBitOfSecondHeader_NoRankHasAWrongResult) {
   const Case one{Kind::allreduce, "paper-gl8", GQSGD_SCHEDULE_SPARSE, 3};
@@ -96,6 +109,31 @@ TEST(Integrity, FlippedBitOfSecondHeader_NoRankHasAWrongResult) {
     }
     EXPECT_GE(finders, 1);
   }
+}
+
+// Ranks that measure costs exchange a control message in each round, the first with nothing else.
+TEST(Integrity, FlippedBitOfMeasuredTimes_OtherRanksNameTheRankThatFoundIt) {
+  std::vector<FlippingSockets> users;
+  for (const gqsgd_transport& table : socket_tables(2)) users.emplace_back().sockets = table;
+  users[1].message = 3;
+  std::vector<gqsgd_transport> tables;
+  for (FlippingSockets& user : users) tables.push_back(flipping(&user));
+  std::barrier at_end(2);
+  const auto body = [&](int rank, gqsgd_comm comm) -> std::string {
+    const Quantizer quantizer("blocks-8");
+    Values values(100, 1.0f);
+    const gqsgd_status status =
+        gqsgd_allreduce(comm, quantizer.get(), values.data(), values.data(), values.size(),
+                        GQSGD_FLOAT32, GQSGD_MEAN, nullptr, nullptr);
+    const std::string sentence = gqsgd_last_error();
+    at_end.arrive_and_wait();  // a rank that leaves closes its sockets
+    if (status != GQSGD_INTEGRITY) return gqsgd_status_name(status) + (": " + sentence);
+    const char* const named =
+        rank == 0 ? "rank 0 received the control message of rank 1 changed"
+                  : "rank 0 has no result of the call before: it received a message of rank 1";
+    return sentence.find(named) != std::string::npos ? "" : sentence;
+  };
+  EXPECT_EQ(run_threads(custom_comms(tables, "timeout_ms=60000,costs=measure"), body), "");
 }
 
 // Norms travel for tensors without values too.

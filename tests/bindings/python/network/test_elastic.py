@@ -58,6 +58,20 @@ def test_what_is_refused_is_named():
             gqsgd.Communicator.join(gqsgd.local_id(), 0, [0], **OPTIONS)
 
 
+def test_a_closed_communicator_is_no_newcomer():
+    closed, living = gqsgd.Communicator.local(2, **OPTIONS)
+    closed.close()
+    unique_id = gqsgd.local_id()
+    with ThreadPoolExecutor(1) as threads:
+        survivor = threads.submit(living.reconfigure, unique_id, 0, [1, -1])
+        with pytest.raises(gqsgd.BadHandle):
+            closed.reconfigure(unique_id, 1, [1, -1])
+        with gqsgd.Communicator.join(unique_id, 1, [1, -1], **OPTIONS) as newcomer:
+            assert newcomer.size == 2
+        survivor.result().close()
+    living.close()
+
+
 def test_a_result_is_put_only_where_it_fits():
     old = gqsgd.Communicator.local(2, **OPTIONS)
     out = np.zeros(500, np.float32)

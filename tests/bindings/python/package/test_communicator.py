@@ -63,6 +63,26 @@ def test_with_closes():
         comm.check()
 
 
+@pytest.mark.parametrize(("handle", "kind", "sentence"), [
+    (1 << 32, gqsgd.InvalidArgument, "mpi_comm is 4294967296, which does not fit 32 bits"),
+    ("world", TypeError, "mpi_comm is 'world', a str; an integer is needed"),
+])
+def test_a_handle_of_mpi_is_not_changed_on_its_way(handle, kind, sentence):
+    with pytest.raises(kind, match=sentence):
+        gqsgd.Communicator.mpi(handle)
+
+
+@pytest.mark.parametrize(("unique_id", "kind", "sentence"), [
+    (None, TypeError, "unique_id is a NoneType, not bytes; hint: pass on what gqsgd.unique_id"),
+    ("x" * 256, TypeError, "unique_id is a str, not bytes"),
+    (256, TypeError, "unique_id is a int, not bytes"),
+    (np.zeros(256), gqsgd.InvalidArgument, "unique_id has 2048 bytes, not 256"),
+])
+def test_what_is_no_id_is_refused(unique_id, kind, sentence):
+    with pytest.raises(kind, match=sentence):
+        gqsgd.Communicator.process(unique_id, 0, 1)
+
+
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_a_communicator_cannot_be_copied(duplicate):
     with gqsgd.Communicator.local(1)[0] as comm:

@@ -1,8 +1,10 @@
 """What help() shows: short, with the presets, and a docstring on everything that users call."""
 
+import ast
 import inspect
 import pydoc
 import re
+from pathlib import Path
 
 import gqsgd
 import pytest
@@ -46,3 +48,13 @@ def test_what_is_public_has_a_docstring(name):
     entries = {name: value, **(methods(value) if inspect.isclass(value) else {})}
     bare = [entry for entry, each in entries.items() if not inspect.getdoc(each)]
     assert bare == []
+
+
+def test_type_variables_have_assignments_of_their_own():
+    """Of those in a tuple type checkers know nothing, and functions lose their types."""
+    for path in Path(gqsgd.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+                made = {getattr(each.func, "id", "") for each in node.value.elts
+                        if isinstance(each, ast.Call)}
+                assert not made & {"TypeVar", "ParamSpec"}, f"{path}:{node.lineno}"

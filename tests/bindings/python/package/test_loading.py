@@ -122,6 +122,18 @@ def test_a_library_of_something_else_is_refused_by_the_function_it_lacks(monkeyp
         _abi._prepared(_abi._opened())
 
 
+def test_a_library_of_another_architecture_is_not_said_to_be_missing(tmp_path, monkeypatch):
+    """The loader says "No such file" of it."""
+    foreign = bytearray(LIBRARY.read_bytes())
+    foreign[18:20] = b"\xf3\x00"  # e_machine: RISC-V
+    (tmp_path / "libgqsgd.so").write_bytes(foreign)
+    monkeypatch.setenv("GQSGD_LIBRARY", f"{tmp_path}/libgqsgd.so")
+    with pytest.raises(ImportError) as caught:
+        _abi._opened()
+    assert f"{tmp_path}/libgqsgd.so is for another architecture than" in str(caught.value)
+    assert os.uname().machine in str(caught.value)
+
+
 def test_a_fifo_as_a_library_is_refused_at_once(tmp_path, monkeypatch):
     fifo = tmp_path / "libgqsgd.so"
     os.mkfifo(fifo)

@@ -1,10 +1,12 @@
 """Where the library's log goes: to a function, or to the logger "gqsgd"."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import gqsgd
+import numpy as np
 import pytest
 
 CALLBACK = """
@@ -121,9 +123,34 @@ requests = [comm.allreduce_start(x, gqsgd.Quantizer()) for comm in comms]
     run(code, python_environment)
 
 
+@pytest.mark.usefixtures("ctrl_c")
+def test_ctrl_c_during_a_call_that_logs_is_heard():
+    """Lines come to the thread of the call when it ends, and Python code is interrupted at its
+    entry, from where nothing is raised to the caller."""
+    lines = []
+
+    def interrupt(level, line):
+        lines.append(line)
+        signal.raise_signal(signal.SIGINT)
+
+    with gqsgd.Communicator.local(1)[0] as comm:
+        gqsgd.set_log(interrupt, "trace")
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                comm.allreduce(np.ones(9, np.float32), gqsgd.Quantizer())
+        finally:
+            gqsgd.set_log(None)
+    assert lines
+
+
 def test_an_unknown_level_is_refused():
     with pytest.raises(gqsgd.InvalidArgument, match="'loud'; accepted are none, warn, info, trace"):
         gqsgd.set_log(print, "loud")
+
+
+def test_what_is_no_function_is_refused():
+    with pytest.raises(TypeError, match="callback is a str, not a function"):
+        gqsgd.set_log("warn")
 
 
 assert "GQSGD_LOG" not in os.environ, "these tests set it themselves"

@@ -27,6 +27,7 @@ names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1)
         ("", {"norm": [2, float("inf")]}, "norm=2:inf"),
         ("none", {"rescale": True, "seed": np.int64(3)}, "none,rescale=true,seed=3"),
         ("none", {"rescale": False}, "none,rescale=false"),
+        ("none", {"rescale": np.True_}, "none,rescale=true"),
         ("paper-gl8,seed=1", {"nonfinite": "error"}, "paper-gl8,seed=1,nonfinite=error"),
     ],
 )

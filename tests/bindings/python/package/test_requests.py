@@ -1,6 +1,7 @@
 """Requests: results, order, arrays that are kept alive, and what is dropped or refused."""
 
 import copy
+import ctypes
 import gc
 import os
 import pickle
@@ -13,6 +14,7 @@ import gqsgd
 import numpy as np
 import pytest
 from bounds import gradients
+from gqsgd import _abi
 
 COUNTS = [1000, 3, 70000, 0, 33]
 
@@ -143,6 +145,33 @@ def test_a_request_that_ctrl_c_was_pressed_for_has_its_result():
         np.testing.assert_array_equal(request.wait(), 2 * x)
 
 
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_right_behind_the_answer_loses_neither_result_nor_memory(monkeypatch, times):
+    """Once the result is there, pressed twice its memory is not kept."""
+    x = np.ones(1000, np.float32)
+    alive, calls = weakref.ref(x), []
+
+    def interrupted(status):
+        calls.append(status)
+        if len(calls) <= times:
+            raise KeyboardInterrupt
+
+    with gqsgd.Communicator.local(1)[0] as comm:
+        request = comm.allreduce_start(x, gqsgd.Quantizer("none"), out=x)
+        del x
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("gqsgd.collectives.request.check", interrupted)
+            request.wait()
+        assert set(calls) == {0}, "the library has answered"
+        if times == 1:
+            assert request.wait() is alive()
+        del request
+        gc.collect()
+        comm.allreduce_start(np.ones(3, np.float32), gqsgd.Quantizer()).wait()
+        gc.collect()
+        assert alive() is None
+
+
 def threads_at_most(python, system):
     """Waits until no more are there: the kernel lists a thread that is joined for a moment more."""
     for _ in range(500):
@@ -175,6 +204,17 @@ def test_close_ends_requests_and_every_wait_says_so():
     assert repr(request) == "<Request of rank 0, failed>"
     with pytest.raises(gqsgd.BadHandle):
         first.allreduce_start(np.ones(10, np.float32), gqsgd.Quantizer())
+    second.close()
+
+
+def test_a_request_that_is_dropped_after_close_is_freed_with_its_communicator():
+    first, second = gqsgd.Communicator.local(2)
+    request = first.allreduce_start(np.ones(10, np.float32), gqsgd.Quantizer())
+    token, test = request._handle, _abi.library().gqsgd_request_test
+    first.close()
+    del request, first
+    gc.collect()
+    assert test(token, ctypes.byref(ctypes.c_int32())) == gqsgd.BadHandle.status
     second.close()
 
 

@@ -112,6 +112,10 @@ REFUSALS = {
     "arrays hold float32 and float64": lambda comm, x, q: comm.allreduce_many(
         [x, x.astype(np.float64)], q),
     "out has 1 arrays for 2": lambda comm, x, q: comm.allreduce_many([x, x], q, out=[x]),
+    r"out\[1\] is float32 of shape \(9,\), arrays\[1\] is float32 of shape \(10,\)":
+        lambda comm, x, q: comm.allreduce_many([x, x], q, out=[x.copy(), x[:9].copy()]),
+    r"out\[1\] is read-only": lambda comm, x, q: comm.allreduce_many(
+        [x, np.float32(1)], q, out=[x.copy(), np.float32(2)]),
     "schedule sparse": lambda comm, x, q: comm.allreduce_many(
         [x], gqsgd.Quantizer("paper-gl8"), schedule="sparse"),
 }

@@ -304,6 +304,28 @@ def test_reduce_makes_a_new_array_or_writes_where_asked(preset):
     assert a.tobytes() == before[0].tobytes()
 
 
+def test_reduce_refuses_to_write_over_what_came_from_the_peer():
+    q, site = gqsgd.Quantizer(PRESETS[0]), gqsgd.Site(rank=1, size=2, reduction_depth=1, hop=1)
+    _, (a, b) = operands(q, 64)
+    memory = np.concatenate([a, a[:1]])
+    a = memory[:-1]
+    before = memory.copy()
+    for out in (a, memory[1:]):
+        with pytest.raises(gqsgd.InvalidArgument, match="out overlaps a"):
+            gqsgd.reduce(a, b, q, site=site, out=out)
+        np.testing.assert_array_equal(memory, before)
+
+
+def test_words_of_all_ranks_may_be_the_rows_of_an_array():
+    q = gqsgd.Quantizer("blocks-8")
+    norms, words = operands(q, 64, reduction_depth=0)
+    expected = gqsgd.reduce_many(words, q, norms, site=gqsgd.Site(size=2), count=64)
+    found = gqsgd.reduce_many(np.stack(words), q, norms, site=gqsgd.Site(size=2), count=64)
+    np.testing.assert_array_equal(found[0], expected[0])
+    with pytest.raises(gqsgd.InvalidArgument, match="words has 0 arrays, site.size is 2"):
+        gqsgd.reduce_many(np.stack(words)[:0], q, norms, site=gqsgd.Site(size=2), count=64)
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("count", [1, 3, 61])
 def test_reduce_of_all_lanes_leaves_the_tail_as_a_count_would(preset, count):

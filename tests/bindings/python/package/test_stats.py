@@ -61,6 +61,15 @@ def test_float32_has_the_values_that_were_given(preset, counts):
     assert sum(gqsgd.run_local(2, work)) == 2 * 4 * sum(counts)
 
 
+@pytest.mark.parametrize(("name", "kind", "sentence"), [
+    (1, TypeError, "name is 1, a int; a string is needed"),
+    ("calls\0", gqsgd.InvalidArgument, "holds a NUL character"),
+])
+def test_what_is_no_name_of_a_counter_is_refused(name, kind, sentence):
+    with gqsgd.Communicator.local(1)[0] as comm, pytest.raises(kind, match=sentence):
+        comm.stats(name)
+
+
 def test_a_group_of_one_has_no_ratio():
     def work(comm):
         comm.allreduce(np.ones(1000, np.float32), gqsgd.Quantizer())

@@ -118,6 +118,11 @@ def waiting(comm):
     comm.allreduce_start(np.ones(5, np.float32), Q).wait()
 
 
+def dropping(comm):
+    comm.allreduce_start(np.ones(5, np.float32), Q)
+    comm.allreduce_start(np.ones(5, np.float32), Q)  # looks whether the first has ended
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("call", [blocking, waiting])
 def test_what_is_no_exception_is_no_error_of_the_library(kind, call):
@@ -135,7 +140,7 @@ def test_what_is_no_exception_is_no_error_of_the_library(kind, call):
 
 
 @pytest.mark.usefixtures("ctrl_c")
-@pytest.mark.parametrize("call", [blocking, waiting])
+@pytest.mark.parametrize("call", [blocking, waiting, dropping])
 def test_ctrl_c_ends_a_call_and_is_heard(call):
     class Signalled(Queues):
         def send(self, peer, data):
@@ -215,9 +220,19 @@ def test_a_peer_that_sends_nothing_is_a_timeout():
         run_custom(2, lambda comm: comm.allreduce(np.ones(5, np.float32), Q), Mute, timeout_ms=100)
 
 
-def test_a_wrong_rank_is_refused():
-    with pytest.raises(gqsgd.InvalidArgument, match="rank"):
-        gqsgd.Communicator.custom(Queues(2, [[None]] * 2))
+@pytest.mark.parametrize("method", ["send", "receive"])
+@pytest.mark.parametrize("number", [-1, 1 << 64])
+def test_a_number_of_a_request_is_not_changed_on_its_way(method, number):
+    Numbered = type("Numbered", (Queues,), {method: lambda *_: number})
+    with pytest.raises(gqsgd.Backend, match=f"what {method} returned is {number}, which does not"):
+        run_custom(2, lambda comm: comm.allreduce(np.ones(5, np.float32), Q), Numbered,
+                   timeout_ms=2000)
+
+
+@pytest.mark.parametrize("rank", [2, 1 << 32])
+def test_a_wrong_rank_is_refused(rank):
+    with pytest.raises(gqsgd.InvalidArgument, match=f"rank is {rank}"):
+        gqsgd.Communicator.custom(Queues(rank, [[None]] * 2))
 
 
 def test_the_table_equals_the_header():

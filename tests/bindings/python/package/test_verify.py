@@ -62,6 +62,18 @@ def test_a_rank_that_is_none_of_the_group_is_refused(wrong):
     gqsgd.run_local(3, verify)
 
 
+def test_a_rank_alone_with_a_wrong_argument_does_not_keep_the_others_waiting():
+    def verify(comm):
+        is_wrong = comm.rank == 1
+        with pytest.raises(gqsgd.InvalidArgument if is_wrong else gqsgd.RemoteError) as raised:
+            comm.verify(flipped_rank=3 if is_wrong else -1)
+        return str(raised.value), comm.verify()
+
+    sentences = [sentence for sentence, _ in gqsgd.run_local(3, verify, timeout_ms=20000)]
+    assert "flipped_rank is 3" in sentences[1]
+    assert "rank 1 refused its own call with INVALID_ARGUMENT" in sentences[0]
+
+
 def test_every_combination_that_the_library_has_is_compared():
     """Presets, schedules and types that are added later need digests too."""
     values = {name: np.ones(4, name) for name in ("float32", "float16", "float64")}

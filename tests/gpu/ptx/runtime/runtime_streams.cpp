@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "tests/gpu/ptx/finding.h"
@@ -28,6 +29,9 @@ thread_local cudaError_t last_error = cudaSuccess;
 /** Captures of this thread, by their streams, and the mode in which it meets captures. */
 thread_local std::map<cudaStream_t, cudaStreamCaptureMode> own_captures;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+/** Those of them that a refused call has ended: their streams take nothing before their end. */
+thread_local std::set<cudaStream_t> ended_captures;
+bool takes_nothing(cudaStream_t handle) { return ended_captures.count(handle) > 0; }
 std::atomic<int> global_captures{0};
 
 int own_captures_of(cudaStreamCaptureMode mode) {
@@ -92,7 +96,10 @@ void end_with(const char* sentence) {
 bool is_refused_in_captures() {
   if (capture_mode == cudaStreamCaptureModeRelaxed) return false;
   const int own_global = own_captures_of(cudaStreamCaptureModeGlobal);
-  if (own_global + own_captures_of(cudaStreamCaptureModeThreadLocal) > 0) return true;
+  if (own_global + own_captures_of(cudaStreamCaptureModeThreadLocal) > 0) {
+    for (const auto& [stream, begun] : own_captures) ended_captures.insert(stream);
+    return true;
+  }
   return capture_mode == cudaStreamCaptureModeGlobal && global_captures > own_global;
 }
 
@@ -105,6 +112,7 @@ std::shared_ptr<Stream> stream_of(cudaStream_t handle) {
 cudaError_t enqueue(cudaStream_t handle, std::function<void()> work) {
   const auto stream = stream_of(handle);
   if (!stream) return noted(cudaErrorInvalidResourceHandle);
+  if (takes_nothing(handle)) return noted(cudaErrorStreamCaptureInvalidated);
   stream->run([work, hosts = hosts_now()] {
     follow_hosts(hosts);
     try {
@@ -191,6 +199,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned flags) {
   const auto stream = stream_of(handle);
   if (!stream) return noted(cudaErrorInvalidResourceHandle);
+  if (gq::ptx::takes_nothing(handle)) return noted(cudaErrorStreamCaptureInvalidated);
   stream->run([mark = gq::ptx::event_of(event).mark] { mark->record(); });
   if (flags != cudaEventRecordExternal) {
     record(&gq::ptx::event_of(event), stream.get());
@@ -206,6 +215,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) {
   const auto stream = stream_of(handle);
   if (!stream) return noted(cudaErrorInvalidResourceHandle);
+  if (gq::ptx::takes_nothing(handle)) return noted(cudaErrorStreamCaptureInvalidated);
   if (flags != cudaEventWaitExternal) {
     if (!wait(stream.get(), gq::ptx::event_of(event))) {
       return noted(cudaErrorStreamCaptureIsolation);
@@ -242,6 +252,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   const auto stream = stream_of(handle);
   if (!stream) return noted(cudaErrorInvalidResourceHandle);
   *status = stream->capture() ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  if (gq::ptx::takes_nothing(handle)) *status = cudaStreamCaptureStatusInvalidated;
   return cudaSuccess;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
@@ -263,6 +274,11 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   if (begun == gq::ptx::own_captures.end()) return noted(cudaErrorStreamCaptureWrongThread);
   gq::ptx::global_captures -= begun->second == cudaStreamCaptureModeGlobal ? 1 : 0;
   gq::ptx::own_captures.erase(begun);
+  *graph = nullptr;
+  if (gq::ptx::ended_captures.erase(handle) > 0) {
+    (void)stream->capture()->end();
+    return noted(cudaErrorStreamCaptureInvalidated);
+  }
   auto* const made = new gq::ptx::Graph{stream->capture()};
   *graph = reinterpret_cast<cudaGraph_t>(made);
   return made->capture->end() ? cudaSuccess : noted(cudaErrorStreamCaptureUnjoined);

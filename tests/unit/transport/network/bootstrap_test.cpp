@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "src/support/clock.h"
+#include "src/transport/network/bootstrap/link_setup.h"
 #include "tests/unit/transport/exchange.h"
 #include "tests/unit/transport/network/formed_group.h"
 
@@ -102,7 +103,7 @@ class SilentAddress {
     filler_ = connect_plainly(address_);
     std::unique_ptr<TcpSocket> next;
     int error = 0;
-    EXPECT_EQ(text_of(begin_connect(address_, NetworkAddress(), &next, &error)), "OK");
+    EXPECT_EQ(text_of(begin_connect(address_, &next, &error)), "OK");
     pollfd writable{next->number(), POLLOUT, 0};
     EXPECT_EQ(poll(&writable, 1, 20), 0) << "its queue is not full";
   }
@@ -286,22 +287,25 @@ TEST(NetworkBootstrap, RankTwiceAndOneMissing_BothSentencesSaySo) {
   EXPECT_NE(expected.find(": it has the rank of another process"), std::string::npos) << expected;
 }
 
-/** Proves that it knows the secret, as rank 1, and ends. */
-void come_and_die(const NetworkToken& token) {
+/** A connection to `address` on which this end has proved that it knows the secret. */
+std::unique_ptr<TcpSocket> come(const NetworkToken& token, const NetworkAddress& address,
+                                Hello hello) {
   std::unique_ptr<TcpSocket> socket;
   int error = 0;
-  ASSERT_EQ(text_of(begin_connect(token.root[0], NetworkAddress(), &socket, &error)), "OK");
-  Hello hello;
-  hello.rank = 1;
+  EXPECT_EQ(text_of(begin_connect(address, &socket, &error)), "OK");
+  hello.rank = token.rank;
   hello.size = token.size;
   Handshake handshake;
-  ASSERT_EQ(text_of(handshake.connect(token.secret, hello)), "OK");
+  EXPECT_EQ(text_of(handshake.connect(token.secret, hello)), "OK");
   auto state = Handshake::State::under_way;
   while (state == Handshake::State::under_way) {
-    ASSERT_EQ(text_of(handshake.advance(*socket, &state)), "OK");
+    EXPECT_EQ(text_of(handshake.advance(*socket, &state)), "OK");
   }
-  ASSERT_EQ(state, Handshake::State::done);
+  EXPECT_EQ(state, Handshake::State::done);
+  return socket;
 }
+
+void come_and_die(const NetworkToken& token) { come(token, token.root[0], Hello()); }
 
 TEST(NetworkBootstrap, RankDiesWhileItForms_NamedOnAll) {
   GroupPlan plan(4);
@@ -312,6 +316,43 @@ TEST(NetworkBootstrap, RankDiesWhileItForms_NamedOnAll) {
   for (const uint32_t rank : {0, 2}) {
     EXPECT_TRUE(begins(ranks[rank].status, "PEER_LOST: rank 1 (127.0.0.1:")) << rank;
   }
+}
+
+/** Connects to another rank until that one has all of it, and ends. */
+void connect_and_leave(const NetworkToken& token, uint32_t to_rank, const NetworkTable& table) {
+  Hello hello;
+  hello.purpose = HelloPurpose::mesh;
+  hello.to_rank = to_rank;
+  const auto socket = come(token, table.members[to_rank].address, hello);
+  const std::vector<unsigned char> own = engine_message(std::vector<unsigned char>(10));
+  LinkSetup setup;
+  while (setup.advance(*socket, own) == LinkSetup::State::under_way) usleep(1000);
+}
+
+/** As where a firewall resets a connection. Rank 1 waits for rank 3 meanwhile. */
+TEST(NetworkBootstrap, ConnectionEndsWhenOneEndIsReady_RankComesAgain) {
+  GroupPlan plan(4);
+  std::atomic<bool> has_left{false};
+  std::vector<FormedRank> ranks(4);
+  std::vector<std::thread> threads;
+  const NetworkToken second = plan.token(2);
+  const Visit leaves = [&](const NetworkTable& table) {
+    connect_and_leave(second, 1, table);
+    has_left = true;
+  };
+  const Visit is_late = [&](const NetworkTable&) {
+    while (!has_left) usleep(1000);
+    usleep(300000);
+  };
+  const Visit visits[] = {nullptr, nullptr, leaves, is_late};
+  for (uint32_t rank = 0; rank < 4; ++rank) {
+    auto token = std::make_shared<NetworkToken>(plan.token(rank));
+    threads.emplace_back([&, rank, token] {
+      ranks[rank] = form_rank(std::move(*token), Status(), visits[rank]);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fault_of(ranks), "");
 }
 
 TEST(NetworkBootstrap, OverIpv6_AllConnected) {

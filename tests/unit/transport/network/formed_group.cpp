@@ -70,13 +70,14 @@ NetworkToken GroupPlan::token(uint32_t rank) {
   return token;
 }
 
-FormedRank form_rank(NetworkToken token, Status own) {
+FormedRank form_rank(NetworkToken token, Status own, const Visit& visit) {
   FormedRank formed;
   NetworkMember member;
   formed.status = identify_host(token.secret.hmac, "", &member);
   const std::unique_ptr<NetworkBootstrap> bootstrap = open_network_bootstrap(&token);
   if (formed.status.ok()) formed.status = bootstrap->gather(Status(), member, &formed.table);
   if (!formed.status.ok()) return formed;
+  if (visit) visit(formed.table);
   formed.status = bootstrap->connect(
       own, own.ok() ? engine_address_of(token.rank) : std::vector<unsigned char>(),
       &formed.engine_addresses);

@@ -37,8 +37,11 @@ class GroupPlan {
   NetworkAddress root_;
 };
 
+/** What a rank does when it knows all others and has not connected to them. */
+using Visit = std::function<void(const NetworkTable& table)>;
+
 /** Goes through all steps; `own` is a failure before the engines' addresses are exchanged. */
-FormedRank form_rank(NetworkToken token, Status own = Status());
+FormedRank form_rank(NetworkToken token, Status own = Status(), const Visit& visit = nullptr);
 
 using ChangeToken = std::function<void(uint32_t rank, NetworkToken* token)>;
 

@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <thread>
 
+#include "tests/support/sanitized.h"
 #include "tests/unit/transport/exchange.h"
 #include "tests/unit/transport/process_group.h"
 #include "tests/unit/transport/ucx/ucx_ranks.h"
@@ -118,6 +121,33 @@ TEST_P(UcxChildren, EngineOfAParent_ChildrenMayNotOpenOne_UntilItEnds) {
     return late.line();
   });
   EXPECT_EQ(lines, Names(2, "OK"));
+}
+
+/** Locks that the other thread has stay locked in the child. */
+TEST(UcxOpenedByAnotherThread, ForkedChild_OpensItOrIsRefused) {
+  GQ_SKIP_WITHOUT_UCX();
+  if (kAddressSanitized || kThreadSanitized) {
+    GTEST_SKIP() << "a sanitizer's malloc has locks of its own, which fork() does not hold";
+  }
+  const auto open = [] {
+    std::unique_ptr<UcxEngine> engine;
+    return text_of(UcxEngine::open(library_under_test(), 0, 1, &engine));
+  };
+  for (useconds_t pause_us = 0; pause_us < 10000; pause_us += 500) {
+    Child process([&] {
+      std::thread opening(open);
+      usleep(pause_us);
+      Child child([&] {
+        alarm(10);
+        return open();
+      });
+      const std::string line = child.line();
+      opening.join();
+      return line;
+    });
+    const std::string line = process.line();
+    EXPECT_TRUE(line == "OK" || contains(line, "forked child")) << pause_us << " us: " << line;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Ucx, UcxChildren, testing::ValuesIn(kWires),

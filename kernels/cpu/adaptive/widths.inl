@@ -84,14 +84,7 @@ GQ_INLINE Keys equal(Keys keys, int16_t number) {
 
 /** One less where keys exceed a bound. */
 GQ_INLINE Keys less_exceeding(Keys counts, Keys keys, int16_t bound) {
-#if GQ_VECTOR_BYTES == 64  // gcc makes an instruction more of it
-  const __m512i bounds = _mm512_set1_epi16(bound), ones = _mm512_set1_epi16(1);
-  const __mmask32 exceed = _mm512_cmpgt_epi16_mask(reinterpret_cast<__m512i>(keys), bounds);
-  const __m512i before = reinterpret_cast<__m512i>(counts);
-  return reinterpret_cast<Keys>(_mm512_mask_sub_epi16(before, exceed, before, ones));
-#else
   return static_cast<Keys>(counts + exceeds(keys, bound));
-#endif
 }
 
 /** The sum of a vector's numbers. */
@@ -123,6 +116,28 @@ void measure_keys(NormKeys& keys) {
   keys.count = static_cast<uint32_t>(-sum_of(counts));
 }
 
+#if GQ_VECTOR_BYTES == 64
+
+/** What all blocks get beyond the least width: the ones of two masks at a time. */
+uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
+  __m512i bound[kWidthSteps];
+  for (uint32_t k = 0; k < kWidthSteps; ++k) {
+    bound[k] = _mm512_set1_epi16(below(threshold + width_offset(k)));
+  }
+  int32_t bits = 0;
+  for (uint32_t b = 0; b < kGroupBlocks; b += kKeysAtOnce) {
+    const __m512i key = _mm512_load_si512(keys.key + b);
+    GQ_UNROLL for (uint32_t k = 0; k < kWidthSteps; k += 2) {
+      const __mmask32 first = _mm512_cmpgt_epi16_mask(key, bound[k]);
+      const __mmask32 second = _mm512_cmpgt_epi16_mask(key, bound[k + 1]);
+      bits += __builtin_popcountll(_mm512_kunpackd(first, second));
+    }
+  }
+  return static_cast<uint32_t>(bits);
+}
+
+#else
+
 /** What all blocks get beyond the least width. */
 uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
   int16_t bound[kWidthSteps];
@@ -137,6 +152,8 @@ uint32_t extra_bits_of(const NormKeys& keys, int32_t threshold) {
   }
   return static_cast<uint32_t>(-sum_of(static_cast<Keys>(taken + also_taken)));
 }
+
+#endif
 
 void take_widths(const NormKeys& keys, int32_t threshold, ThresholdWidths& widths) {
   for (uint32_t b = 0; b < kGroupBlocks; b += kKeysAtOnce) {

@@ -1,0 +1,52 @@
+// Quantize stage of adaptive widths.
+
+/** The values of a tile of the next granule, which prefetchers do not know. */
+struct NextGranule {
+  const float* value;  ///< null: of another type
+
+  NextGranule(const QuantizeArgs& args, const Granule& granule, const Tile& tile)
+      : value(args.dtype != GQSGD_FLOAT32 ? nullptr
+                                          : static_cast<const float*>(args.values) +
+                                                granule.offset + args.range.group.stride_values +
+                                                tile.offset) {}
+
+  GQ_INLINE void operator()(uint32_t first, uint32_t end) const {
+    if (value != nullptr) prefetch_values<kSecondCache>(value, first, end);
+  }
+};
+
+template <typename Uniforms>
+void quantize_set(const QuantizeArgs& args, const GranuleSet& set, const SetBlocks& blocks,
+                  const ScaleSet& scales, const Thresholds& thresholds) {
+  for_each_granule(set.range, [&](Granule granule) {
+    granule.offset += set.offset;
+    const void* values = values_from(args.values, args.dtype, granule.offset);
+    prefetch_next_granule(values, args.dtype, args.range.group);
+    for_each_tile_of(granule, [&](const Tile& tile) {
+      ValueTile local;
+      const float* value = load_values(values, args.dtype, tile, local);
+      encode_blocks<Uniforms>(value, granule.first_value + tile.offset, set.tile_of(granule, tile),
+                              blocks, scales, thresholds, args.words,
+                              NextGranule(args, granule, tile));
+    });
+  });
+}
+
+__attribute__((noinline)) void quantize_adaptive(const QuantizeArgs& args) {
+  const Coding& coding = args.coding;
+  GroupWidths widths;
+  find_widths(args.norms.blocks, args.range.group, widths);
+  clear_unspent(args.range, widths, args.words);
+  const uint32_t plane_end = plane_end_of(args.range, widths);
+  const Thresholds thresholds = quantize_thresholds(coding, args.random);
+  with_uniforms(coding.rounding, thresholds, [&](auto uniforms) {
+    for_each_set(args.range, [&](const GranuleSet& set) {
+      const SetBlocks blocks(widths, set, plane_end);
+      NormSet norms;
+      load_norms(args.norms.blocks, set, norms);
+      ScaleSet scales;
+      fill_scales(blocks.steps, norms, scales);
+      quantize_set<typename decltype(uniforms)::type>(args, set, blocks, scales, thresholds);
+    });
+  });
+}
