@@ -232,7 +232,7 @@ struct EncodeRiceArgs {
 };
 
 /** Their values, whatever the words are. add: they are added to what `values` has; cells of zeros
- *  then leave it alone. */
+ *  then leave it alone. Else they are divided. */
 struct DecodeRiceArgs {
   uint32_t value_count;
   uint32_t plane_count;
@@ -240,6 +240,8 @@ struct DecodeRiceArgs {
   float* values;
   bool add;
   ValuesAhead ahead = {};
+  uint64_t stride_values = kGranuleValues;  ///< from granule to granule of `values`
+  float divisor = 1;                        ///< a number of ranks; 1 where values are added
 };
 
 /** Entries of a range's codes that are not zero, and the fillers before them

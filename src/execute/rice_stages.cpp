@@ -190,16 +190,28 @@ Status RiceStages::add_values(const Move& move, const uint32_t* const* chunks) c
   });
 }
 
+DecodeRiceArgs RiceStages::place_of(const Group& group, float* scratch) const {
+  DecodeRiceArgs args{};
+  args.values = scratch;
+  if (call_.segments != nullptr) return args;
+  void* const to = call_.recv_at(group.first_value);
+  args.ahead = ahead_at(to);
+  if (call_.dtype != GQSGD_FLOAT32) return args;
+  args.values = static_cast<float*>(to);
+  args.stride_values = plan_.groups.stride_values();
+  args.divisor = call_.op == GQSGD_MEAN ? static_cast<float>(plan_.decoding.ranks) : 1;
+  args.ahead.first = args.values + args.stride_values;  // a granule further than it writes
+  return args;
+}
+
 /** A virtual rank may have no output buffer. */
 Status RiceStages::dequantize(const Move& move, const unsigned char* chunk,
                               uint64_t* digest) const {
   if (call_.places == nullptr && call_.recv == nullptr) return Status();
   const auto* const words = reinterpret_cast<const uint32_t*>(chunk);
   std::atomic<uint64_t> sum{0};
-  const Status status = each_group(move, [&](const Group& group, float* values) {
-    DecodeRiceArgs args{};
-    args.values = values;
-    if (call_.segments == nullptr) args.ahead = ahead_at(call_.recv_at(group.first_value));
+  const Status status = each_group(move, [&](const Group& group, float* scratch) {
+    const DecodeRiceArgs args = place_of(group, scratch);
     const StageError error = decode(move.content, group, words, args);
     if (failed(error)) return error;
     if (digest != nullptr) {
@@ -210,7 +222,7 @@ Status RiceStages::dequantize(const Move& move, const unsigned char* chunk,
                                     word_count),
                     std::memory_order_relaxed);
     }
-    return scatter(group, values);
+    return args.values == scratch ? scatter(group, scratch) : StageError();
   });
   if (digest != nullptr) *digest += sum.load(std::memory_order_relaxed);
   return status;

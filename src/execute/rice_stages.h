@@ -53,6 +53,8 @@ class RiceStages {
 
   StageError gather(const Group& group, float* values) const;
   StageError scatter(const Group& group, const float* values) const;
+  /** Results of a group are decoded to where the call has them, or to scratch, to be scattered. */
+  DecodeRiceArgs place_of(const Group& group, float* scratch) const;
   StageError add(Content content, const Group& group, const uint32_t* const* chunks,
                  uint32_t count, float* values) const;
   /** With what `args` has of values. */

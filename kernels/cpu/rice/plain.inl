@@ -311,17 +311,29 @@ class RiceReader {
   uint32_t unary_ = 0;
 };
 
-/** Values of a cell, 0 or added to 0: none are read of cells of zeros. */
-void put_rice_values(const uint32_t (&codes)[kRiceCell], float step, uint32_t count, bool add,
-                     float* values) {
+/** Where the values of a cell are. */
+GQ_INLINE float* values_of_cell(const DecodeRiceArgs& args, uint32_t cell) {
+  constexpr uint32_t kGranuleCells = kGranuleValues / kRiceCell;
+  return args.values + cell / kGranuleCells * args.stride_values + cell % kGranuleCells * kRiceCell;
+}
+
+void put_rice_values(const DecodeRiceArgs& args, const uint32_t (&codes)[kRiceCell], float step,
+                     uint32_t count, float* values) {
   for (uint32_t e = 0; e < count; ++e) {
     const float value = rice_value(codes[e], step);
-    values[e] = add ? values[e] + value : value;
+    values[e] = args.add ? values[e] + value : value / args.divisor;
   }
 }
 
 void poison_values(uint32_t count, float* values) {
   for (uint32_t e = 0; e < count; ++e) values[e] = float_from_bits(kFloatNanBits);
+}
+
+/** Those of a cell and of all behind it. */
+void poison_from(const DecodeRiceArgs& args, const RiceLayout& layout, uint32_t cell) {
+  for (; cell < layout.cells; ++cell) {
+    poison_values(layout.values_of(cell), values_of_cell(args, cell));
+  }
 }
 
 __attribute__((noinline)) void decode_rice_any(const DecodeRiceArgs& args) {
@@ -330,7 +342,7 @@ __attribute__((noinline)) void decode_rice_any(const DecodeRiceArgs& args) {
   RiceReader reader(layout, args.words);
   const float step = norm_from_code(static_cast<uint16_t>(args.words[0]));
   for (uint32_t cell = 0; cell < layout.cells; ++cell) {
-    float* const values = args.values + cell * kRiceCell;
+    float* const values = values_of_cell(args, cell);
     const uint32_t count = layout.values_of(cell), parameter = reader.parameter(cell);
     uint32_t codes[kRiceCell];
     if (parameter == kRiceZeros) {
@@ -338,9 +350,9 @@ __attribute__((noinline)) void decode_rice_any(const DecodeRiceArgs& args) {
     } else if (parameter == kRicePoisoned) {
       poison_values(count, values);
     } else if (reader.read_cell(parameter, codes)) {
-      put_rice_values(codes, step, count, args.add, values);
+      put_rice_values(args, codes, step, count, values);
     } else {
-      return poison_values(layout.value_count - cell * kRiceCell, values);
+      return poison_from(args, layout, cell);
     }
   }
 }

@@ -306,43 +306,58 @@ GQ_INLINE Halves read_numbers(const uint8_t* ends, uint32_t parameter, Halves lo
   return (halved_up(code) ^ even) - even;
 }
 
-template <bool kAdd>
-GQ_INLINE void put_values(HalfSignedHalves numbers, float step, float* value) {
-  const Floats made = __builtin_convertvector(wide_halves(numbers), Floats) * step;
-  store_vector(kAdd ? vector_at<Floats>(value) + made : made, value);
-}
+// What is stored of a value that has been decoded, or of a vector of them.
+
+struct AsDecoded {
+  static constexpr bool kAdds = false;
+  template <typename Values>
+  GQ_INLINE Values operator()(Values decoded, const float*) const {
+    return decoded;
+  }
+};
+
+struct AddedTo {
+  static constexpr bool kAdds = true;
+  template <typename Values>
+  GQ_INLINE Values operator()(Values decoded, const float* place) const {
+    return vector_at<Values>(place) + decoded;
+  }
+};
+
+struct DividedBy {
+  static constexpr bool kAdds = false;
+  float divisor;
+  template <typename Values>
+  GQ_INLINE Values operator()(Values decoded, const float*) const {
+    return decoded / divisor;
+  }
+};
 
 /** Decodes the cells of a group. */
-template <bool kAdd>
+template <typename Stored>
 class RiceTileDecoder {
  public:
-  RiceTileDecoder(const RiceLayout& layout, const DecodeRiceArgs& args)
-      : layout_(layout),
-        words_(args.words),
-        values_(args.values),
-        ahead_(args.ahead),
-        step_(norm_from_code(static_cast<uint16_t>(args.words[0]))) {}
+  RiceTileDecoder(const RiceLayout& layout, const DecodeRiceArgs& args, float step,
+                  const Stored& stored)
+      : layout_(layout), args_(args), words_(args.words), step_(step), stored_(stored) {}
 
   void run() {
     RiceCursor cursor{words_, layout_.word_count, layout_.head_words};
     TileEnds tile;
     for (uint32_t first = 0; first < layout_.cells; first += kReadCells) {
       const uint32_t left = layout_.cells - first, count = left < kReadCells ? left : kReadCells;
-      prefetch_ahead(ahead_, first * kRiceCell, kReadCells * kRiceCell);
+      prefetch_ahead(args_.ahead, first * kRiceCell, kReadCells * kRiceCell);
       const bool together = read_together(cursor, first, count, tile);
       const uint32_t readable = together ? count : read_one_by_one(cursor, first, count, tile);
       for (uint32_t c = 0; c < readable; ++c) put_cell(first + c, c, tile);
-      if (readable < count) {
-        const uint32_t e = (first + readable) * kRiceCell;
-        return poison_values(layout_.value_count - e, values_ + e);
-      }
+      if (readable < count) return poison_from(args_, layout_, first + readable);
     }
   }
 
  private:
   GQ_INLINE void put_cell(uint32_t cell, uint32_t c, const TileEnds& tile) const {
     const uint32_t parameter = tile.parameter[c], count = layout_.values_of(cell);
-    float* const value = values_ + cell * kRiceCell;
+    float* const value = values_of_cell(args_, cell);
     if (parameter > kRiceParameterMax) {
       put_without_codes(parameter, count, value);
       return;
@@ -363,15 +378,19 @@ class RiceTileDecoder {
     GQ_UNROLL for (uint32_t part = 0; part < kCellParts; ++part) {
       const uint32_t e = part * kVectorHalves;
       const Halves numbers = read_numbers(ends + e, parameter, planes.low_bits(part));
-      put_values<kAdd>(few_halves<0>(numbers, WordNumbers()), step_, value + e);
-      put_values<kAdd>(few_halves<kVectorFloats>(numbers, WordNumbers()), step_,
-                       value + e + kVectorFloats);
+      put_values(few_halves<0>(numbers, WordNumbers()), value + e);
+      put_values(few_halves<kVectorFloats>(numbers, WordNumbers()), value + e + kVectorFloats);
     }
+  }
+
+  GQ_INLINE void put_values(HalfSignedHalves numbers, float* value) const {
+    const Floats decoded = __builtin_convertvector(wide_halves(numbers), Floats) * step_;
+    store_vector(stored_(decoded, value), value);
   }
 
   void put_without_codes(uint32_t parameter, uint32_t count, float* value) const {
     if (parameter == kRicePoisoned) return poison_values(count, value);
-    if (!kAdd) memset(value, 0, count * sizeof *value);
+    if (!Stored::kAdds) memset(value, 0, count * sizeof *value);
   }
 
   /** What is rare: a cell with fewer values, planes at the end of the words, large codes. */
@@ -381,16 +400,15 @@ class RiceTileDecoder {
       const uint8_t high = static_cast<uint8_t>(*ends - *(ends - 1) - 1);
       uint32_t code = uint32_t{high} << parameter;
       for (uint32_t b = 0; b < parameter; ++b) code |= (plane[b] >> e & 1) << b;
-      const float made = rice_value(code, step_);
-      value[e] = kAdd ? value[e] + made : made;
+      value[e] = stored_(rice_value(code, step_), value + e);
     }
   }
 
   const RiceLayout& layout_;
+  const DecodeRiceArgs& args_;
   const uint32_t* words_;
-  float* values_;
-  const ValuesAhead& ahead_;
   float step_;
+  Stored stored_;
 };
 
 #endif

@@ -38,11 +38,21 @@ bool is_encoded_by_vectors(const EncodeRiceArgs& args, const RiceLayout& layout)
   return true;
 }
 
+/** Whether a step may be divided in place of its multiples: a power of two changes exponents alone,
+ *  and here none leaves its range. */
+bool may_divide_step(float step, float divisor) {
+  const bool is_power_of_two = (float_bits(divisor) & 0x007fffff) == 0;
+  return is_power_of_two && step >= 0x1p-80f && step <= 0x1p80f;
+}
+
 bool is_decoded_by_vectors(const DecodeRiceArgs& args, const RiceLayout& layout) {
+  const float step = norm_from_code(static_cast<uint16_t>(args.words[0]));
   if (args.add) {
-    RiceTileDecoder<true>(layout, args).run();
+    RiceTileDecoder<AddedTo>(layout, args, step, {}).run();
+  } else if (may_divide_step(step, args.divisor)) {
+    RiceTileDecoder<AsDecoded>(layout, args, step / args.divisor, {}).run();
   } else {
-    RiceTileDecoder<false>(layout, args).run();
+    RiceTileDecoder<DividedBy>(layout, args, step, {args.divisor}).run();
   }
   return true;
 }

@@ -108,10 +108,13 @@ StageError encode(const StageCall& call, const Group& group, const float* values
   return call.stages->encode_rice(args);
 }
 
+/** With what `args` has of values. */
 StageError decode(const StageCall& call, const Group& group, const Packing& packing,
-                  const uint32_t* words, bool add, float* values, const ValuesAhead& ahead = {}) {
-  return call.stages->decode_rice({group.value_count, packing.group_planes,
-                                   words + word_offset(group, packing), values, add, ahead});
+                  const uint32_t* words, DecodeRiceArgs args) {
+  args.value_count = group.value_count;
+  args.plane_count = packing.group_planes;
+  args.words = words + word_offset(group, packing);
+  return call.stages->decode_rice(args);
 }
 
 }  // namespace
@@ -131,8 +134,10 @@ Status quantize_rice(const StageCall& call, const void* values, int32_t dtype, u
 Status reduce_many_rice(const StageCall& call, const uint32_t* const* words, uint32_t* out_words) {
   return for_each_group(call, [&](const Group& group, float* sums) {
     for (uint32_t rank = 0; rank < call.coding.ranks; ++rank) {
-      const StageError error =
-          decode(call, group, call.coding.packing(), words[rank], rank > 0, sums);
+      DecodeRiceArgs args{};
+      args.values = sums;
+      args.add = rank > 0;
+      const StageError error = decode(call, group, call.coding.packing(), words[rank], args);
       if (failed(error)) return error;
     }
     return encode(call, group, sums, true, {}, out_words);
@@ -142,10 +147,18 @@ Status reduce_many_rice(const StageCall& call, const uint32_t* const* words, uin
 Status dequantize_rice(const StageCall& call, const uint32_t* words, int32_t dtype, int32_t op,
                        void* values) {
   return for_each_group(call, [&](const Group& group, float* sums) {
-    const ValuesAhead ahead = values_of(call, call.first_group + group.number, values, dtype);
-    const StageError error =
-        decode(call, group, call.coding.packing_down(), words, false, sums, ahead);
-    return failed(error) ? error : scatter(call, group, sums, dtype, op, values);
+    DecodeRiceArgs args{};
+    args.values = sums;
+    args.ahead = values_of(call, call.first_group + group.number, values, dtype);
+    if (dtype == GQSGD_FLOAT32) {  // decoded to where they belong
+      args.values = static_cast<float*>(values) + group.first_value;
+      args.stride_values = call.grouped.groups.stride_values();
+      args.divisor = op == GQSGD_MEAN ? static_cast<float>(call.coding.ranks) : 1;
+      args.ahead.first = args.values + args.stride_values;  // a granule further than it writes
+    }
+    const StageError error = decode(call, group, call.coding.packing_down(), words, args);
+    if (failed(error) || args.values != sums) return error;
+    return scatter(call, group, sums, dtype, op, values);
   });
 }
 

@@ -303,6 +303,45 @@ TEST_P(Rice, Codes_UnbiasedWithTheExactVariance) {
   }
 }
 
+/** Expects each value that decode() finds, divided, in granules `stride_values` apart, and nothing
+ *  written between them. */
+void expect_results(const Stages& stages, const Group& group, const Words& words,
+                    uint64_t stride_values, float divisor) {
+  const Floats values = decode(scalar_stages(), group, words);
+  const uint64_t granules = divided_up(group.value_count, kGranuleValues);
+  Floats found(granules * stride_values, -7), expected = found;
+  for (size_t e = 0; e < values.size(); ++e) {
+    expected[e / kGranuleValues * stride_values + e % kGranuleValues] =
+        std::isnan(values[e]) ? float_from_bits(kFloatNanBits) : values[e] / divisor;
+  }
+  DecodeRiceArgs args{group.value_count, group.plane_count, words.data(), found.data(), false};
+  args.stride_values = stride_values;
+  args.divisor = divisor;
+  stages.decode_rice(args);
+  for (size_t e = 0; e < found.size(); ++e) {
+    ASSERT_EQ(bits_of(found[e]), bits_of(expected[e])) << e << ", by " << divisor;
+  }
+}
+
+TEST_P(Rice, Results_GranulesApartAndDivided) {
+  for (const uint32_t value_count : {1u, 300u, 1024u, 5000u, 32768u}) {
+    const Group group = group_of(value_count, 8);
+    for (const char* kind : kKinds) {
+      for (const float factor : {1.0f, 0x1p-118f, 0x1p110f}) {
+        Floats values = values_of_kind(kind, value_count, 9);
+        for (float& value : values) value *= factor;
+        Words words = encode(scalar_stages(), group, values);
+        for (const float divisor : {1.0f, 2.0f, 3.0f, 64.0f, 1000.0f, 0x1p16f}) {
+          expect_results(*GetParam(), group, words, kGranuleValues, divisor);
+          expect_results(*GetParam(), group, words, 5 * kGranuleValues, divisor);
+        }
+        words[0] = kNormCodeNan;
+        expect_results(*GetParam(), group, words, 2 * kGranuleValues, 3);
+      }
+    }
+  }
+}
+
 /** Decodes as `stages` and the scalar ones do; AddressSanitizer sees reads beyond the words. */
 void expect_same_reading(const Stages& stages, const Group& group, const Words& words) {
   for (const bool add : {false, true}) {
