@@ -15,13 +15,13 @@ def _path_from(variable, meaning):
     return Path(path).resolve()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def root():
     """The root of the source tree."""
     return Path(__file__).resolve().parents[1]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def load_tool(root):
     """`load_tool("build_wheel")`: a program of tools/ as a module."""
     def load(name):

@@ -17,8 +17,7 @@ uint64_t address_of(const Instruction& made, Warp& warp) {
 }
 
 template <Space kSpace>
-uint8_t* place_of(const Instruction& made, Warp& warp, uint32_t size_bytes, Access access) {
-  const uint64_t address = address_of(made, warp);
+uint8_t* place_of(uint64_t address, Warp& warp, uint32_t size_bytes, Access access) {
   if constexpr (kSpace == Space::shared) {  // where addresses have 32 bits
     return warp.block->shared().place(static_cast<uint32_t>(address), size_bytes,
                                       warp.first + warp.thread, access);
@@ -60,7 +59,7 @@ void load(const Instruction& made, Warp& warp, Mask threads) {
     constexpr Access kAccess = kOrder == Order::plain ? Access::read : Access::acquire;
     const uint64_t address = address_of(made, warp);
     if (kChecksThreads || from == nullptr || address != last) {
-      from = place_of<kSpace>(made, warp, size_bytes, kAccess);
+      from = place_of<kSpace>(address, warp, size_bytes, kAccess);
       last = address;
     }
     for (uint32_t k = 0; k < made.value_count; ++k) {
@@ -75,8 +74,8 @@ void load(const Instruction& made, Warp& warp, Mask threads) {
       write(warp, made.out[k], thread, word);
     }
     Actor* const actor = &warp.block->launch().reach.actor();
-    if constexpr (kOrder == Order::ordered) acquire(address_of(made, warp), actor);
-    if constexpr (kOrder == Order::relaxed) poll(address_of(made, warp), actor);
+    if constexpr (kOrder == Order::ordered) acquire(address, actor);
+    if constexpr (kOrder == Order::relaxed) poll(address, actor);
   });
 }
 
@@ -87,9 +86,10 @@ void store(const Instruction& made, Warp& warp, Mask threads) {
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
     constexpr Access kAccess = kOrder == Order::plain ? Access::write : Access::release;
-    uint8_t* const to = place_of<kSpace>(made, warp, size_bytes, kAccess);
+    const uint64_t address = address_of(made, warp);
+    uint8_t* const to = place_of<kSpace>(address, warp, size_bytes, kAccess);
     if constexpr (kOrder == Order::ordered) {
-      release(address_of(made, warp), &warp.block->launch().reach.actor());
+      release(address, &warp.block->launch().reach.actor());
     }
     for (uint32_t k = 0; k < made.value_count; ++k) {
       auto* const place = reinterpret_cast<Word*>(to + k * sizeof(Word));
@@ -123,8 +123,8 @@ template <Space kSpace, uint32_t (*kChange)(uint32_t* place, uint32_t value)>
 void change(const Instruction& made, Warp& warp, Mask threads) {
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
-    auto* const place =
-        reinterpret_cast<uint32_t*>(place_of<kSpace>(made, warp, sizeof(uint32_t), Access::atomic));
+    auto* const place = reinterpret_cast<uint32_t*>(
+        place_of<kSpace>(address_of(made, warp), warp, sizeof(uint32_t), Access::atomic));
     write(warp, made.out[0], thread, kChange(place, read<uint32_t>(warp, made.in[1], thread)));
   });
 }
@@ -134,7 +134,7 @@ void compare_and_swap_relaxed(const Instruction& made, Warp& warp, Mask threads)
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
     auto* const place = reinterpret_cast<uint32_t*>(
-        place_of<Space::global>(made, warp, sizeof(uint32_t), Access::atomic));
+        place_of<Space::global>(address_of(made, warp), warp, sizeof(uint32_t), Access::atomic));
     uint32_t expected = read<uint32_t>(warp, made.in[1], thread);
     __atomic_compare_exchange_n(place, &expected, read<uint32_t>(warp, made.in[2], thread), false,
                                 __ATOMIC_RELAXED, __ATOMIC_RELAXED);
@@ -145,11 +145,12 @@ void compare_and_swap_relaxed(const Instruction& made, Warp& warp, Mask threads)
 void compare_and_swap(const Instruction& made, Warp& warp, Mask threads) {
   for_each(threads, [&](uint32_t thread) {
     warp.thread = thread;
+    const uint64_t address = address_of(made, warp);
     auto* const place = reinterpret_cast<uint64_t*>(
-        place_of<Space::global>(made, warp, sizeof(uint64_t), Access::atomic));
+        place_of<Space::global>(address, warp, sizeof(uint64_t), Access::atomic));
     Actor* const actor = &warp.block->launch().reach.actor();
-    acquire(address_of(made, warp), actor);
-    release(address_of(made, warp), actor);
+    acquire(address, actor);
+    release(address, actor);
     uint64_t expected = read<uint64_t>(warp, made.in[1], thread);
     __atomic_compare_exchange_n(place, &expected, read<uint64_t>(warp, made.in[2], thread), false,
                                 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);

@@ -19,18 +19,6 @@ inline Operation find_in(const Table& all, const std::string& name) {
   return found == all.end() ? nullptr : found->second;
 }
 
-/** What a thread has in a register: the low bytes of its word, or its bit. */
-template <typename Value>
-Value operand(const uint64_t* words, uint32_t thread) {
-  if constexpr (std::is_same_v<Value, bool>) {
-    return (words[0] >> thread & 1) != 0;
-  } else {
-    Value value;
-    memcpy(&value, words + thread, sizeof value);
-    return value;
-  }
-}
-
 /** An operation that reads arguments of a function's types and writes its result. */
 template <auto kFunction>
 struct Of;
@@ -42,19 +30,14 @@ struct Of<kFunction> {
     const uint64_t* const in[] = {warp.words(made.in[kNumbers])...};
     uint64_t* const out = warp.words(made.out[0]);
     const auto result = [&](uint32_t thread) {
-      return kFunction(operand<Values>(in[kNumbers], thread)...);
+      return kFunction(value_in<Values>(in[kNumbers], thread)...);
     };
     if constexpr (std::is_same_v<Result, bool>) {
       uint64_t found = 0;
       for_each(threads, [&](uint32_t thread) { found |= uint64_t{result(thread)} << thread; });
       out[0] = (out[0] & ~uint64_t{threads}) | found;
     } else {
-      for_each(threads, [&](uint32_t thread) {
-        const Result value = result(thread);
-        uint64_t bits = 0;
-        memcpy(&bits, &value, sizeof value);
-        out[thread] = bits;
-      });
+      for_each(threads, [&](uint32_t thread) { put_value(out, thread, result(thread)); });
     }
   }
   static void run(const Instruction& made, Warp& warp, Mask threads) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "tests/gpu/ptx/kernel.h"
@@ -56,29 +57,38 @@ struct Warp {
   uint64_t* words(Register number) { return &registers[size_t{number} * kWarp]; }
 };
 
-/** The low bytes of a thread's register. */
+/** What a thread has in a register of these words: the low bytes of its own word, or its bit of the
+ *  first one. */
+template <typename Value>
+Value value_in(const uint64_t* words, uint32_t thread) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    return (words[0] >> thread & 1) != 0;
+  } else {
+    Value value;
+    memcpy(&value, words + thread, sizeof value);
+    return value;
+  }
+}
+
+template <typename Value>
+void put_value(uint64_t* words, uint32_t thread, Value value) {
+  if constexpr (std::is_same_v<Value, bool>) {
+    words[0] = (words[0] & ~(uint64_t{1} << thread)) | uint64_t{value} << thread;
+  } else {
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    words[thread] = bits;
+  }
+}
+
 template <typename Value>
 Value read(Warp& warp, Register number, uint32_t thread) {
-  Value value;
-  memcpy(&value, warp.words(number) + thread, sizeof value);
-  return value;
-}
-/** A constant is 0 or -1, as compilers write it. */
-template <>
-inline bool read<bool>(Warp& warp, Register number, uint32_t thread) {
-  return (warp.words(number)[0] >> thread & 1) != 0;
+  return value_in<Value>(warp.words(number), thread);
 }
 
 template <typename Value>
 void write(Warp& warp, Register number, uint32_t thread, Value value) {
-  uint64_t bits = 0;
-  memcpy(&bits, &value, sizeof value);
-  warp.words(number)[thread] = bits;
-}
-template <>
-inline void write<bool>(Warp& warp, Register number, uint32_t thread, bool value) {
-  uint64_t& bits = warp.words(number)[0];
-  bits = (bits & ~(uint64_t{1} << thread)) | uint64_t{value} << thread;
+  put_value(warp.words(number), thread, value);
 }
 
 /** Calls `each` with the number of every thread of a mask. */

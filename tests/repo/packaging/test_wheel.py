@@ -5,13 +5,11 @@ Compiles the library and gqsgd-plan once, without optimisation, in a quarter of 
 
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
-from pathlib import Path
 
 import pytest
 
@@ -28,12 +26,11 @@ def run(*command, cwd):
 
 
 @pytest.fixture(scope="module")
-def source_distribution(tmp_path_factory):
+def source_distribution(tmp_path_factory, root, load_tool):
     """Made of the tree as it is. Meson packs what git knows: a copy gets a history of its own."""
-    root, folder = Path(__file__).resolve().parents[3], tmp_path_factory.mktemp("sdist")
+    folder = tmp_path_factory.mktemp("sdist")
     tree = folder / "tree"
-    left_out = runpy.run_path(str(root / "tools/build_wheel"))["LEFT_OUT"]
-    shutil.copytree(root, tree, ignore=left_out)
+    shutil.copytree(root, tree, ignore=load_tool("build_wheel").LEFT_OUT)
     run("git", "init", "-q", cwd=tree)
     run("git", "add", "-A", cwd=tree)
     author = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
