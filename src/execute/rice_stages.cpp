@@ -197,10 +197,11 @@ DecodeRiceArgs RiceStages::place_of(const Group& group, float* scratch) const {
   void* const to = call_.recv_at(group.first_value);
   args.ahead = ahead_at(to);
   if (call_.dtype != GQSGD_FLOAT32) return args;
+  const uint64_t apart = plan_.groups.stride_values();
   args.values = static_cast<float*>(to);
-  args.stride_values = plan_.groups.stride_values();
+  args.stride_values = apart;
   args.divisor = call_.op == GQSGD_MEAN ? static_cast<float>(plan_.decoding.ranks) : 1;
-  args.ahead.first = args.values + args.stride_values;  // a granule further than it writes
+  args.ahead.first = args.values + apart;  // a granule further than it writes
   return args;
 }
 
