@@ -50,8 +50,9 @@ def test_steps_that_pages_quote_are_those_of_the_table():
     small = numbers_in(network, r"\| 4 MiB \| (\d+) \| (\d+), \d+ \| (\d+), \d+ \| (\d+), \d+ \| "
                                 r"(\d+), \d+ \|")
     quoted = numbers_in("docs/PYTORCH.md", r"and (\d+) ms of compute, `blocks-8` took (\d+) ms a "
-                        r"step with the default and (\d+) with 4 MiB, `rotated-4` (\d+) and (\d+)\. "
-                        r"DDP gains as well, (\d+) to (\d+), and the fp16 hook, (\d+) to (\d+) ")
+                        r"step with the default and (\d+) with 4 MiB, `rotated-4` (\d+) and "
+                        r"(\d+)\. DDP gains as well, (\d+) to (\d+), and the fp16 hook, (\d+) to "
+                        r"(\d+) ")
     alone, ddp, fp16, blocks, rotated = zip(default, small)
     assert quoted == [alone[0], *blocks, *rotated, *ddp, *fp16]
     rows = [numbers_in(network, rf"\| {name} \| (\d+) \| [\d.]+x \| \d+ \|")[0] for name in (
