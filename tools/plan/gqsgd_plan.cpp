@@ -103,8 +103,12 @@ void print_totals(const Plan& plan, uint32_t rank) {
 
 void print_times(const CostQuestion& question, const CostConstants& constants,
                  const Choice& choice) {
-  std::printf("\n  predicted time, microseconds, at %.4g Mbit/s\n",
-              8e3 / link_byte_ns(question, constants));
+  const double byte_ns = link_byte_ns(question, constants);
+  if (byte_ns > 0) {
+    std::printf("\n  predicted time, microseconds, at %.4g Mbit/s\n", 8e3 / byte_ns);
+  } else {
+    std::printf("\n  predicted time, microseconds, on links that take no time for bytes\n");
+  }
   std::printf("    %-28s%11s  %11s  %11s\n", "", "codes", "float32", "bf16");
   for (const int32_t id : kScheduleIds) {
     if (id == GQSGD_SCHEDULE_HIERARCHICAL && question.nodes->is_flat()) continue;

@@ -145,6 +145,12 @@ def test_a_rate_replaces_the_link_of_the_costs_and_what_native_took_on_it(plan, 
     assert re.search(r"native +- +-", text)
 
 
+def test_links_that_take_no_time_have_no_rate(plan):
+    costs = ["--costs", "byte_ns=0;cpus=4"]
+    assert "on links that take no time for bytes" in plan(*costs).stdout
+    assert re.search(r"^  link: +no time for bytes$", plan("--advise", *costs).stdout, re.MULTILINE)
+
+
 @pytest.mark.parametrize("rate", ["1", "fast", "1gbps", "1GB/s", "0gbit", "-1gbit", "infG", "nanG",
                                   "0x1G", "1 x", "1gbit/", "", "1bit", "9999999tbit"])
 def test_a_rate_that_could_mean_anything_is_refused_with_what_is_accepted(plan, rate):
