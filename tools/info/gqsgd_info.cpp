@@ -41,7 +41,7 @@ constexpr Variable kVariables[] = {
     {"GQSGD_CRYPTO_LIBRARY", "libcrypto to open, for groups between machines"},
     {"GQSGD_FORCE_ISA", "instruction set of the CPU stages"},
     {"GQSGD_HOST_ID", "name of this node, for groups between machines"},
-    {"GQSGD_INTERFACE", "network interface of groups between machines"},
+    {"GQSGD_INTERFACE", "interface that groups between machines use"},
     {"GQSGD_LOG", "level of lines on standard error"},
     {"GQSGD_NCCL_LIBRARY", "NCCL to open where the process has none"},
     {"GQSGD_PORT", "of rank 0 of a group between machines"},
