@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <new>
 #include <thread>
 #include <vector>
 
@@ -88,7 +87,9 @@ void require(gqsgd_status status, const char* what) {
 void* shared_bytes(size_t size_bytes) {
   void* memory = mmap(nullptr, std::max<size_t>(size_bytes, 1), PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
+  if (memory == MAP_FAILED) {
+    throw Failure("no memory for " + std::to_string(size_bytes) + " bytes that ranks share");
+  }
   return memory;
 }
 

@@ -3,8 +3,10 @@
 
 #include <gqsgd.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <string>
 
 #include "bench/machine.h"
@@ -49,6 +51,19 @@ void print(FILE* file, const CalibrateOptions& options, const char* transport,
 int usable_cpus() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+void require_writable(const CalibrateOptions& options) {
+  namespace fs = std::filesystem;
+  const fs::path path = options.out_path;
+  if (path.empty()) return;
+  std::error_code error;  // says no more than the sentence below
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const bool is_there = fs::exists(path, error);
+  const fs::path& opened = is_there ? path : folder;
+  if (access(opened.c_str(), W_OK) != 0 || (is_there && fs::is_directory(path, error))) {
+    throw bench::Failure(options.out_path + " cannot be written");
+  }
 }
 
 void conclude(const CalibrateOptions& options, const char* transport,

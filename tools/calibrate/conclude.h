@@ -11,6 +11,9 @@ namespace gq::tools {
 /** Processors that this process may use. */
 int usable_cpus();
 
+/** Throws Failure if the file of the constants cannot be written: before minutes are spent. */
+void require_writable(const CalibrateOptions& options);
+
 /** Measures stages, fits all else to `calls`, from a first guess, and writes the constants. */
 void conclude(const CalibrateOptions& options, const char* transport,
               const std::vector<TimedCall>& calls, CostConstants constants);

@@ -18,6 +18,7 @@ CostConstants first_guess() {
 
 int run(CalibrateOptions options) {
   if (options.rank_counts.empty()) options.rank_counts = {2, 4};
+  require_writable(options);
   // Processes are forked before threads are started.
   const std::vector<TimedCall> calls = time_calls(options);
   conclude(options, options.ranks_are_processes ? "process" : "local", calls, first_guess());

@@ -58,9 +58,10 @@ std::vector<TimedCall> time_group(const CalibrateOptions& options, const World& 
 }
 
 std::vector<TimedCall> time_all(CalibrateOptions* options, const World& world) {
+  if (world.rank == 0) require_writable(*options);
   std::vector<int>& counts = options->rank_counts;
   if (counts.empty()) counts = {std::min(2, world.size), world.size};
-  if (counts.front() == counts.back()) counts.resize(1);
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   std::vector<TimedCall> all;
   for (const int rank_count : counts) {
     if (rank_count > world.size) throw bench::Failure("--ranks: so many were not started");

@@ -6,7 +6,11 @@
 #include <gqsgd_stages.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
+#include <exception>
+#include <new>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -236,10 +240,13 @@ FormatCost time_format(const char* spec, bool reduces, Buffers& buffers, std::ba
   return cost;
 }
 
-/** All rows on one thread; all threads do the same at the same time. */
-void time_rows(std::barrier<>& together, int run_count, CostConstants* constants) {
+/** All rows on one thread, until another one has failed; all threads do the same at the same time.
+ */
+void time_rows(std::barrier<>& together, int run_count, const std::atomic<bool>& failed,
+               CostConstants* constants) {
   Buffers buffers;
   for (const RowFormat& one : kRows) {
+    if (failed) return;
     FormatCost with = time_format(one.spec, one.reduces, buffers, together, run_count);
     FormatCost without;
     if (one.without != nullptr) {
@@ -257,11 +264,27 @@ void time_rows(std::barrier<>& together, int run_count, CostConstants* constants
 void measure_stages(int thread_count, int run_count, CostConstants* constants) {
   std::barrier<> together(thread_count);
   std::vector<CostConstants> measured(static_cast<size_t>(thread_count), *constants);
+  std::vector<std::string> failures(measured.size());
+  std::atomic<bool> failed = false;
   std::vector<std::thread> threads;
-  for (CostConstants& one : measured) {
-    threads.emplace_back([&] { time_rows(together, run_count, &one); });
+  for (size_t k = 0; k < measured.size(); ++k) {
+    threads.emplace_back([&, k] {
+      try {
+        time_rows(together, run_count, failed, &measured[k]);
+      } catch (const std::bad_alloc&) {
+        failures[k] = "no memory to time stages: 140 MB on each of " +
+                      std::to_string(thread_count) + " processors";
+      } catch (const std::exception& error) {
+        failures[k] = error.what();
+      }
+      failed = failed || !failures[k].empty();
+      together.arrive_and_drop();  // no other thread waits for this one
+    });
   }
   for (std::thread& thread : threads) thread.join();
+  for (const std::string& failure : failures) {
+    if (!failure.empty()) throw bench::Failure(failure);
+  }
   *constants = measured[0];
 }
 

@@ -74,7 +74,7 @@ def _cells(row, base):
     mark = " LOW" if base and row.is_below(base) else ""
     return [row.title, row.method, f"{100 * row.accuracies.mean():.2f}{spread} %{mark}",
             f"{row.bytes_sent:,.0f}",
-            f"{base.bytes_sent / row.bytes_sent:.2f}x" if base else "-",
+            f"{base.bytes_sent / row.bytes_sent:.2f}x" if base and row.bytes_sent else "-",
             f"{row.seconds:.2f}", f"{row.mean_error:.1e}",
             "identical" if row.identical else "DIFFERENT"]
 

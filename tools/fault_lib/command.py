@@ -76,9 +76,13 @@ def main():
           f"{arguments.first + arguments.instants - 1}", flush=True)
     network = (contextlib.nullcontext() if arguments.no_hosts
                else Network(arguments.ranks, arguments.rate))
-    with network as net:
-        verdicts = [_run(arguments, number, net) for number in range(
-            arguments.first, arguments.first + arguments.instants)]
+    try:
+        with network as net:
+            verdicts = [_run(arguments, number, net) for number in range(
+                arguments.first, arguments.first + arguments.instants)]
+    except RuntimeError as error:  # of ip or tc, with what it said
+        print(f"netfaults: {error}", file=sys.stderr)
+        return 2
     print(table(verdicts))
     return 0 if all(verdict.is_right() for verdict in verdicts) else 1
 

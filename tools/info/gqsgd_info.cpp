@@ -32,12 +32,20 @@ GQSGD_COSTS=builtin they are the built-in ones, by which gqsgd-plan predicts.
 struct Variable {
   const char* name;
   const char* meaning;
+  bool is_secret = false;  ///< its value is not printed
 };
+/** All that the library reads of its own (docs/TOOLS.md). */
 constexpr Variable kVariables[] = {
+    {"GQSGD_ADDRESS", "of rank 0 of a group between machines"},
     {"GQSGD_COSTS", "file with the constants of schedule=auto"},
+    {"GQSGD_CRYPTO_LIBRARY", "libcrypto to open, for groups between machines"},
     {"GQSGD_FORCE_ISA", "instruction set of the CPU stages"},
+    {"GQSGD_HOST_ID", "name of this node, for groups between machines"},
+    {"GQSGD_INTERFACE", "interface that groups between machines use"},
     {"GQSGD_LOG", "level of lines on standard error"},
     {"GQSGD_NCCL_LIBRARY", "NCCL to open where the process has none"},
+    {"GQSGD_PORT", "of rank 0 of a group between machines"},
+    {"GQSGD_SECRET", "of a group between machines", true},
     {"GQSGD_TIMEOUT_MS", "default timeout of communicators"},
     {"GQSGD_UCX_LIBRARY", "UCX to open where the process has none"},
 };
@@ -59,6 +67,7 @@ void print_isas() {
 void print_environment() {
   for (const Variable& variable : kVariables) {
     const char* value = std::getenv(variable.name);
+    if (value != nullptr && variable.is_secret) value = "set";
     std::printf("%-16s %s (%s)\n", variable.name,
                 value != nullptr ? Shown(value, Shown::kPathBytes).text() : "not set",
                 variable.meaning);

@@ -90,7 +90,11 @@ def run_rates(program, arguments, measure, table):
     os.environ.setdefault("GQSGD_LIBRARY", str((arguments.build / "libgqsgd.so").resolve()))
     runs = []
     for rate in arguments.rate:
-        runs.append(measure(arguments, rate))
+        try:
+            runs.append(measure(arguments, rate))
+        except RuntimeError as error:  # of a command or a rank, with what it said
+            print(f"{program}: {error}", file=sys.stderr)
+            return 1
         print(table(runs[-1]), flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps({"command": sys.argv, "runs": runs}, indent=1))

@@ -125,7 +125,9 @@ void print_question(const PlanOptions& options, const CostQuestion& question,
   print_line("weights:", std::to_string(question.value_count), options.value_count_given,
              "--count N, the parameters of the model");
   print_line("ranks:", std::to_string(question.ranks), options.ranks_given, "--ranks N");
-  print_line("link:", shown(" Mbit/s out of a rank", 8e3 / link_byte_ns(question, constants)),
+  const double byte_ns = link_byte_ns(question, constants);
+  print_line("link:",
+             byte_ns > 0 ? shown(" Mbit/s out of a rank", 8e3 / byte_ns) : "no time for bytes",
              options.bits_per_s > 0 || costs_given, "--rate RATE, such as 1gbit");
   print_line("compute:", shown(" ms", options.compute_ms), options.compute_given,
              "--compute MS of a training step's own time");

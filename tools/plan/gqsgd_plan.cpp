@@ -1,7 +1,7 @@
 // gqsgd-plan: a schedule's moves, totals, time and error before anything runs. See --help.
 #include <cinttypes>
 #include <cstdio>
-#include <memory>
+#include <new>
 
 #include "src/api/communicator/costs_file.h"
 #include "src/api/communicator/options_string.h"
@@ -95,18 +95,20 @@ void print_totals(const Plan& plan, uint32_t rank) {
   const bool all = plan.shape.ranks <= kDrawnRanksMax;
   std::printf("\n  rank  messages     codes sent  norms sent  values reduced\n");
   for (uint32_t r = all ? 0 : rank; r < (all ? plan.shape.ranks : rank + 1); ++r) {
-    const Totals totals = totals_of(*plan.schedule, plan.shape, r);
+    const Totals totals = totals_of(plan, r);
     std::printf("%6u  %8" PRIu64 "  %13" PRIu64 "  %10" PRIu64 "  %14" PRIu64 "\n", r,
-                totals.messages_sent, totals.values_sent,
-                plan.coding.block == 0 ? 0 : totals.norm_values_sent / plan.coding.block,
-                totals.reductions);
+                totals.messages_sent, totals.values_sent, totals.norms_sent, totals.reductions);
   }
 }
 
 void print_times(const CostQuestion& question, const CostConstants& constants,
                  const Choice& choice) {
-  std::printf("\n  predicted time, microseconds, at %.4g Mbit/s\n",
-              8e3 / link_byte_ns(question, constants));
+  const double byte_ns = link_byte_ns(question, constants);
+  if (byte_ns > 0) {
+    std::printf("\n  predicted time, microseconds, at %.4g Mbit/s\n", 8e3 / byte_ns);
+  } else {
+    std::printf("\n  predicted time, microseconds, on links that take no time for bytes\n");
+  }
   std::printf("    %-28s%11s  %11s  %11s\n", "", "codes", "float32", "bf16");
   for (const int32_t id : kScheduleIds) {
     if (id == GQSGD_SCHEDULE_HIERARCHICAL && question.nodes->is_flat()) continue;
@@ -218,8 +220,13 @@ int main(int argc, char** argv) {
   const gq::tools::Parsed parsed = gq::tools::parse_options(argc, argv, &options);
   if (parsed == gq::tools::Parsed::stop) return 0;
   if (parsed == gq::tools::Parsed::refused) return 2;
-  const gq::Status status = gq::tools::run(options);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "gqsgd-plan: %s\n", status.sentence());
+  try {
+    const gq::Status status = gq::tools::run(options);
+    if (status.ok()) return 0;
+    std::fprintf(stderr, "gqsgd-plan: %s\n", status.sentence());
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "gqsgd-plan: no memory for %u ranks and %" PRIu64 " values; take fewer\n",
+                 options.ranks, options.value_count);
+  }
   return 1;
 }

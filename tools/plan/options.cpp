@@ -185,6 +185,24 @@ bool set_option(int option, const char* value, PlanOptions* options) {
   }
 }
 
+/** Why these options do not go together; nullptr if they do. */
+const char* contradiction_of(const PlanOptions& options) {
+  if (options.on_device && options.reads_in_place) {
+    return "--nccl and --shared-memory are different groups";
+  }
+  const bool advises = options.show == Show::advice;
+  if (advises && !options.format.empty()) {
+    return "--advise compares presets of its own: leave --format out, or --advise";
+  }
+  if (advises && options.schedule != 0) {
+    return "--advise takes the cheapest schedule of each preset: leave --schedule out, or --advise";
+  }
+  if (!advises && options.compute_given) {
+    return "--compute is of a training step, so of --advise";
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Parsed parse_options(int argc, char** argv, PlanOptions* options) {
@@ -203,8 +221,8 @@ Parsed parse_options(int argc, char** argv, PlanOptions* options) {
     std::fprintf(stderr, "gqsgd-plan: \"%s\" is not an option; see --help\n", argv[optind]);
     return Parsed::refused;
   }
-  if (options->on_device && options->reads_in_place) {
-    std::fprintf(stderr, "gqsgd-plan: --nccl and --shared-memory are different groups\n");
+  if (const char* contradiction = contradiction_of(*options)) {
+    std::fprintf(stderr, "gqsgd-plan: %s\n", contradiction);
     return Parsed::refused;
   }
   if (options->rank < options->ranks) return Parsed::run;

@@ -86,7 +86,9 @@ def soak(arguments, workers):
     if "network" in transports and not has_network(workers):
         transports.remove("network")
     run, begin, number = Run(), time.monotonic(), arguments.first
-    while time.monotonic() - begin < arguments.seconds:
+    if not transports:
+        run.wrong.append("no group of --transports can form here: nothing was tested")
+    while transports and time.monotonic() - begin < arguments.seconds:
         if arguments.rounds and number - arguments.first >= arguments.rounds:
             break
         one = draw(arguments.seed, number, transports)

@@ -35,6 +35,15 @@ def grown(output):
             for line in output.splitlines() if line.endswith("GROWS")}
 
 
+def test_a_run_of_no_group_is_a_failure(soak_lib, monkeypatch, capsys):
+    """As where only groups over a network are asked for and there is no UCX."""
+    command = soak_lib.command
+    monkeypatch.setattr(command, "has_network", lambda workers: False)
+    run = command.soak(command.parse_arguments(["--transports", "network"]), None)
+    assert command.report(run) == 1
+    assert "WRONG: no group of --transports can form here" in capsys.readouterr().out
+
+
 def test_a_minute_in_which_nothing_grows(soak):
     done = soak("--seconds", "60")
     assert done.returncode == 0, done.stdout + done.stderr

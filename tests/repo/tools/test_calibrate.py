@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -91,6 +92,26 @@ def test_wrong_options_are_refused(build_directory, options, sentence):
     done = run(build_directory / "tools/gqsgd-calibrate", *options)
     assert done.returncode == 2
     assert sentence in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_timed(build_directory,
+                                                                          tmp_path):
+    calibrate = build_directory / "tools/gqsgd-calibrate"
+    for path in (tmp_path / "nowhere/costs", tmp_path):
+        begin = time.monotonic()
+        done = run(calibrate, "-o", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"gqsgd-calibrate: {path} cannot be written\n"
+        assert time.monotonic() - begin < 5  # a calibration takes minutes
+
+
+def test_too_little_memory_is_a_sentence(build_directory):
+    processor = min(os.sched_getaffinity(0))
+    done = run("sh", "-c", f"ulimit -v 200000; exec taskset -c {processor} {build_directory}/tools/"
+               "gqsgd-calibrate --transport local --ranks 2 --maxbytes 1K -n 1")
+    assert done.returncode == 1
+    assert done.stderr == ("gqsgd-calibrate: no memory to time stages: 140 MB on each of 1 "
+                           "processors\n")
 
 
 @pytest.mark.parametrize("tool", ["gqsgd-calibrate", "gqsgd-info", "gqsgd-plan"])

@@ -122,3 +122,21 @@ def test_an_unknown_preset_is_an_error_with_its_sentence(demo):
     status, out, err = finish(demo("--steps", "5", "--presets", "none", "no-such-preset"))
     assert status == 1 and out == ""  # before the first training
     assert "no-such-preset" in err and "Traceback" not in err
+
+
+def test_one_process_sends_nothing_and_has_a_table(demo):
+    status, out, err = finish(demo("--steps", "5", "--ranks", "1", "--presets", "none",
+                                   "blocks-8"))
+    assert status == 0, err
+    assert len(re.findall(r"^digits, sgd +\S+ .* % +0 +- +", out, re.MULTILINE)) == 2, out
+
+
+@pytest.mark.parametrize("options, sentence", [
+    (["--ranks", "0"], "argument --ranks: it is 0; at least 1"),
+    (["--seeds", "0"], "argument --seeds: it is 0; at least 1"),
+    (["--steps", "0"], "argument --steps: it is 0; at least 1"),
+    (["--kill", "4"], "--kill: there is no rank 4 among 4"),
+])
+def test_numbers_that_are_none_are_refused(demo, options, sentence):
+    status, out, err = finish(demo(*options))
+    assert status == 2 and sentence in err and out == ""

@@ -2,6 +2,7 @@
 commands that install one."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -54,3 +55,17 @@ def test_info_names_libcrypto_where_that_is_missing(said):
         return  # UCX is asked for first
     by_info, _ = said(GQSGD_CRYPTO_LIBRARY="/nowhere/libcrypto.so.3")
     assert "/nowhere/libcrypto.so.3" in by_info and "apt-get install libssl3" in by_info
+
+
+def test_info_prints_every_variable_that_the_library_reads_and_no_secret(root, build_directory):
+    page = (root / "docs/TOOLS.md").read_text()
+    rows = re.findall(r"^\| (`GQSGD_.*?) \| library \|", page, re.MULTILINE)
+    names = sorted(name for row in rows for name in re.findall(r"GQSGD_\w+", row))
+    assert len(names) > 10
+    done = subprocess.run([build_directory / "tools/gqsgd-info"], capture_output=True, text=True,
+                          timeout=TIMEOUT_S, check=True,
+                          env={**os.environ, "GQSGD_SECRET": "swordfish", "GQSGD_PORT": "31000"})
+    assert re.findall(r"^(GQSGD_\w+) ", done.stdout, re.MULTILINE) == names
+    assert "swordfish" not in done.stdout
+    assert re.search(r"^GQSGD_SECRET +set \(", done.stdout, re.MULTILINE)
+    assert re.search(r"^GQSGD_PORT +31000 \(", done.stdout, re.MULTILINE)

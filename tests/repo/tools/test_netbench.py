@@ -202,6 +202,20 @@ def test_what_is_missing_is_reported(netbench):
     assert "no-such-mpirun is not on this machine" in done.stderr
 
 
+@pytest.mark.parametrize("options, sentence", [
+    (["--rate", "1furlong"], "netbench: tc "),
+    (["--rate", "1gbit", "--preset", "no-such-preset"], 'preset "no-such-preset" is not known'),
+])
+def test_what_fails_meanwhile_is_reported_without_a_traceback(namespaces, netbench, options,
+                                                              sentence):
+    before = namespaces()
+    done = netbench("--hosts", "2", "--no-gloo", "--transport", "network", "--count", "1000",
+                    *options)
+    assert done.returncode == 1
+    assert sentence in done.stderr and not done.stderr.startswith("Traceback")
+    assert namespaces() == before
+
+
 def test_a_failed_program_is_reported_and_no_host_is_left(network, namespaces):
     from net_lib.mpi import Mpirun
 

@@ -49,3 +49,9 @@ def test_hosts_that_are_cut_off_are_named(root, build_directory, network):
         status, again = run_netfaults(
             root, build_directory, "--first", first, "--instants", "1")
         assert status == 0, output + again
+
+
+def test_a_rate_that_tc_refuses_is_a_sentence(root, build_directory, network):
+    status, output = run_netfaults(root, build_directory, "--instants", "1", "--rate", "1furlong")
+    assert status == 2
+    assert "netfaults: tc " in output and "Traceback" not in output

@@ -42,3 +42,10 @@ def test_without_a_format_it_measures_what_people_should_use(perf):
     assert [row["format"] for row in perf()["rows"]] == ["none", "blocks-8", "rotated-4"]
     asked = perf("--format", "paper-gl8")["rows"]
     assert [row["format"] for row in asked] == ["none", "paper-gl8"]
+
+
+def test_calls_of_more_bytes_than_the_machine_has_are_a_sentence(build_directory):
+    done = subprocess.run([build_directory / "bench/gqsgd-perf", "-e", "4000000G"], text=True,
+                          capture_output=True, timeout=TIMEOUT_S)
+    assert done.returncode == 2
+    assert done.stderr == ("gqsgd-perf: no memory for 4294967296000000 bytes that ranks share\n")

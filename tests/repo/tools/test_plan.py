@@ -4,6 +4,7 @@ wrong is refused in a sentence."""
 import csv
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,31 @@ def test_totals_are_those_of_the_moves(plan, schedule):
         sends = [row for row in rows_of(plan(*call, "--moves", "--rank", rank).stdout)
                  if row["kind"] == "send"]
         assert totals[rank] == (len(sends), sum(int(row["value_count"]) for row in sends))
+
+
+@pytest.mark.parametrize("count", [100, 1000, 7000])
+@pytest.mark.parametrize("schedule, form", [("direct", "blocks-8"),
+                                            ("ring", "paper-gl8,block=128")])
+def test_norms_sent_are_those_of_the_moves(plan, schedule, form, count):
+    """One for each block of 128 values, the last one of a call as well, which may be shorter."""
+    call = ["--schedule", schedule, "--format", form, "--ranks", 3, "--count", count]
+    sent = [int(norms) for norms in re.findall(r"^ +\d+ +\d+ +\d+ +(\d+) +\d+$",
+                                               plan(*call).stdout, re.MULTILINE)]
+    moves = [rows_of(plan(*call, "--moves", "--rank", rank).stdout) for rank in range(3)]
+    assert sent == [sum(-(-int(row["value_count"]) // 128) for row in rows
+                        if (row["kind"], row["content"]) == ("send", "norms")) for rows in moves]
+    assert sum(sent) >= 2 * -(-count // 128)
+
+
+@pytest.mark.parametrize("form", ["blocks-8", "paper-ge8"])
+def test_a_long_call_takes_no_longer_than_a_short_one(plan, form):
+    """A walk of all moves of 16 ranks would take minutes."""
+    begin = time.monotonic()
+    text = plan("--ranks", 16, "--count", "1000G", "--schedule", "direct", "--format", form).stdout
+    assert time.monotonic() - begin < 20
+    sent = [int(values) for values in re.findall(r"^ +\d+ +\d+ +(\d+) +\d+ +\d+$", text,
+                                                 re.MULTILINE)]
+    assert len(sent) == 16 and sum(sent) == 2 * 15 * 10**12
 
 
 def test_nodes_make_a_hierarchy(plan):
@@ -117,6 +143,12 @@ def test_a_rate_replaces_the_link_of_the_costs_and_what_native_took_on_it(plan, 
     time_us, text = direct_time_us(plan, "--costs", costs, "--rate", "200mbit")
     assert time_us == direct_time_us(plan, "--rate", "200mbit")[0]
     assert re.search(r"native +- +-", text)
+
+
+def test_links_that_take_no_time_have_no_rate(plan):
+    costs = ["--costs", "byte_ns=0;cpus=4"]
+    assert "on links that take no time for bytes" in plan(*costs).stdout
+    assert re.search(r"^  link: +no time for bytes$", plan("--advise", *costs).stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("rate", ["1", "fast", "1gbps", "1GB/s", "0gbit", "-1gbit", "infG", "nanG",
@@ -206,6 +238,9 @@ def test_help_says_every_option(plan):
     (["--schedule", "ring"], 1, "needs an owner that adds wide"),
     (["--costs", "/nowhere"], 1, "/nowhere cannot be read"),
     (["--costs", "/dev/zero"], 1, "/dev/zero cannot be read: it is a device"),
+    (["--advise", "--format", "rice-4"], 2, "--advise compares presets of its own"),
+    (["--advise", "--schedule", "tree"], 2, "--advise takes the cheapest schedule"),
+    (["--compute", 100], 2, "--compute is of a training step, so of --advise"),
 ])
 def test_what_is_wrong_is_reported(plan, options, code, sentence):
     run = plan(*options)

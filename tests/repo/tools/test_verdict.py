@@ -1,5 +1,6 @@
 """tools/verdict.py: the last word of tools/test is right about failures and skips."""
 
+import re
 import subprocess
 import sys
 
@@ -109,3 +110,11 @@ def test_what_failed_is_found_for_another_run(root, tmp_path):
     log.write_text("".join(f'{{"name": "suite - p:{name}", "result": "{result}"}}\n'
                            for name, result in results.items()))
     assert said("programs", log) == ["p:b", "p:d"]
+
+
+def test_every_script_that_calls_it_says_what_it_wants(root):
+    calls = {(path.name, word) for path in sorted((root / "tools").iterdir()) if path.is_file()
+             for word in re.findall(r"tools/verdict[.]py ([^ ]+)", path.read_text())}
+    assert {name for name, _ in calls} >= {"test", "test_aarch64"}
+    commands = {"judge", "failed", "programs", "names"}  # "names": a comment of tools/test
+    assert [call for call in sorted(calls) if call[1] not in commands] == []

@@ -53,7 +53,7 @@ class Schedules : public testing::TestWithParam<std::tuple<const char*, bool, ui
     ASSERT_EQ(world.sent_by(rank).values, form.values_sent) << where;
     ASSERT_EQ(world.sent_by(rank).norm_values, form.norm_values_sent) << where;
     ASSERT_EQ(totals.messages_sent, form.messages_sent) << where;
-    ASSERT_EQ(totals.norm_values_sent, form.norm_values_sent) << where;
+    ASSERT_EQ(totals.norms_sent, form.norm_values_sent) << where;
     ASSERT_EQ(totals.values_sent, form.values_sent) << where;
     ASSERT_EQ(schedule().reduction_depth(shape.ranks), form.chain) << where;
   }
