@@ -277,7 +277,7 @@ void measure_stages(int thread_count, int run_count, CostConstants* constants) {
       } catch (const std::exception& error) {
         failures[k] = error.what();
       }
-      failed = failed || !failures[k].empty();
+      if (!failures[k].empty()) failed = true;
       together.arrive_and_drop();  // no other thread waits for this one
     });
   }

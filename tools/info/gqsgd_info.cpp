@@ -68,7 +68,7 @@ void print_environment() {
   for (const Variable& variable : kVariables) {
     const char* value = std::getenv(variable.name);
     if (value != nullptr && variable.is_secret) value = "set";
-    std::printf("%-16s %s (%s)\n", variable.name,
+    std::printf("%-20s %s (%s)\n", variable.name,
                 value != nullptr ? Shown(value, Shown::kPathBytes).text() : "not set",
                 variable.meaning);
   }
