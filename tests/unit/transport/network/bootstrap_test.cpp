@@ -136,6 +136,32 @@ TEST(NetworkBootstrap, AddressesWithoutAnswer_LeftForTheOthers) {
   EXPECT_EQ(fault_of(ranks), "");
 }
 
+/** As the IPv6 address of a name on a machine whose kernel has no IPv6. */
+NetworkAddress address_of_no_family() {
+  NetworkAddress address;
+  address.family = AF_MAX;
+  return address;
+}
+
+TEST(NetworkBootstrap, AddressThatTheKernelDoesNotKnow_LeftForTheOthers) {
+  GroupPlan plan(2);
+  const auto ranks = form_all(plan, [](uint32_t rank, NetworkToken* token) {
+    if (rank == 1) token->root = {address_of_no_family(), token->root[0]};
+  });
+  EXPECT_EQ(fault_of(ranks), "");
+}
+
+TEST(NetworkBootstrap, NoAddressThatTheKernelKnows_FailsAtOnce) {
+  GroupPlan plan(2, 60000);
+  NetworkToken token = plan.token(1);
+  token.root.assign(2, address_of_no_family());
+  const uint64_t begin_us = monotonic_us();
+  const Status status = form_rank(std::move(token)).status;
+  EXPECT_TRUE(begins(status, "SYSTEM: ") && contains(status, "Address family not supported"))
+      << text_of(status);
+  EXPECT_LT(monotonic_us() - begin_us, uint64_t{20000000});
+}
+
 /** Takes one connection and answers its proof late, and without a digest; false if the rank left
  *  before it sent the proof. */
 bool answer_late(const TcpSocket& listener) {
