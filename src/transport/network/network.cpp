@@ -45,9 +45,11 @@ Status choose_own(const NetworkOptions& options, NetworkAddress* own) {
   return find_own_address({options.interface.c_str(), options.address.c_str()}, own);
 }
 
-/** For each rank this transport's connection and those of UCX. */
+/** For each rank this transport's connection and those of UCX, of which there are twice as many for
+ *  a moment: two ranks connect to each other at the same time, and one connection of each pair
+ *  ends. UCX that gets none ends the process by an assertion, or loses the connection. */
 uint32_t descriptors_needed(uint32_t size, uint32_t paths) {
-  return kOwnDescriptors + (1 + paths) * size;
+  return kOwnDescriptors + (1 + 2 * paths) * size;
 }
 
 std::vector<uint32_t> number_nodes(const std::vector<NetworkMember>& members) {

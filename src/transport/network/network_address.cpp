@@ -208,9 +208,11 @@ NetworkAddress address_of(const sockaddr* name) {
   } else if (name->sa_family == AF_INET6) {
     sockaddr_in6 six;
     memcpy(&six, name, sizeof six);
-    address.family = AF_INET6;
+    const bool is_four = IN6_IS_ADDR_V4MAPPED(&six.sin6_addr);
+    address.family = is_four ? AF_INET : AF_INET6;
     address.port = ntohs(six.sin6_port);
-    memcpy(address.bytes, &six.sin6_addr, sizeof six.sin6_addr);
+    const size_t first = is_four ? sizeof six.sin6_addr - sizeof(in_addr) : 0;
+    memcpy(address.bytes, six.sin6_addr.s6_addr + first, sizeof six.sin6_addr - first);
   }
   return address;
 }
@@ -248,6 +250,13 @@ Status resolve_host(const char* host, uint16_t port, const char* meaning,
   if (!out->empty()) return Status();
   return fail(GQSGD_INVALID_ARGUMENT, "%s=%s has neither an IPv4 nor an IPv6 address", meaning,
               Shown(host).text());
+}
+
+bool has_sockets_of(uint16_t family) {
+  const int socket = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) return errno != EAFNOSUPPORT;
+  close(socket);
+  return true;
 }
 
 Status find_own_address(const AddressChoice& choice, NetworkAddress* out) {

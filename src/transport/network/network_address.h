@@ -40,7 +40,8 @@ struct SocketName {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 SocketName socket_name_of(const NetworkAddress& address);
-/** family 0 for what is neither IPv4 nor IPv6. */
+/** family 0 for what is neither IPv4 nor IPv6; AF_INET for an address of IPv4 that a socket of IPv6
+ *  has. */
 NetworkAddress address_of(const sockaddr* name);
 
 /** The ends of a connected socket; family 0 if the system does not say. */
@@ -50,6 +51,9 @@ NetworkAddress local_address(int socket);
  *  none; `meaning` is what gave the name: "MASTER_ADDR". */
 Status resolve_host(const char* host, uint16_t port, const char* meaning,
                     std::vector<NetworkAddress>* out);
+
+/** False for IPv6 where the kernel has none, and a host name may have an address of it. */
+bool has_sockets_of(uint16_t family);
 
 /** What a user has given as the address of this process; either may be empty. */
 struct AddressChoice {

@@ -85,12 +85,16 @@ struct NetworkReport {
 };
 static_assert(sizeof(NetworkReport) == 480);
 
+inline constexpr uint32_t kEngineMagic = 0x6e657147;  // "Gqen"
+
 /** Between any two ranks: the address of the sender's UCX, whose bytes follow. None follow of a
- * rank that has failed. */
+ *  rank that has failed. A report may come to rank 0 in its place, of a rank that gave up as the
+ *  table was sent to it: their first words differ. */
 struct EngineAddress {
-  uint32_t magic = kNetworkMagic;
+  uint32_t magic = kEngineMagic;
   uint32_t size_bytes = 0;
 };
+static_assert(sizeof(EngineAddress) == offsetof(NetworkReport, sentence));
 inline constexpr uint32_t kEngineAddressBytesMax = 4096;
 
 /** Between any two ranks of a group that has formed. */

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -124,11 +125,29 @@ Status begin_connect(const NetworkAddress& to, std::unique_ptr<TcpSocket>* socke
   return Status();
 }
 
+namespace {
+
+/** While no process listens at a port of the range that the system takes ports of connections from
+ *  (net.ipv4.ip_local_port_range), one of some thousand attempts to connect to it gets that port as
+ *  its own, and is connected. */
+bool is_connected_to_itself(int socket) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+  return getsockname(socket, reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
+         getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) == 0 &&
+         own_bytes == peer_bytes && memcmp(&own, &peer, own_bytes) == 0;
+}
+
+}  // namespace
+
 int connect_error(const TcpSocket& socket) {
   int error = 0;
   socklen_t size_bytes = sizeof error;
   if (getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &size_bytes) != 0) return errno;
-  return error;
+  if (error != 0 || !is_connected_to_itself(socket.number())) return error;
+  const linger none{1, 0};  // once it is closed its port is free for the rank that is to listen
+  setsockopt(socket.number(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
+  return ECONNREFUSED;
 }
 
 void end_sending(const TcpSocket& socket) {

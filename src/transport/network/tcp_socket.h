@@ -41,7 +41,8 @@ Status accept_connection(const TcpSocket& listener, std::unique_ptr<TcpSocket>* 
                          NetworkAddress* from);
 
 /** Begins to connect. *error: the reason why that failed at once, or 0; then the socket becomes
- *  writable, and connect_error() says how it ended. */
+ *  writable, and connect_error() says how it ended: ECONNREFUSED also where no socket listens and
+ *  this one was connected with itself. */
 Status begin_connect(const NetworkAddress& to, std::unique_ptr<TcpSocket>* socket, int* error);
 int connect_error(const TcpSocket& socket);
 

@@ -1,4 +1,5 @@
 // Groups of a network that are made, and those that cannot be: by ids and by the environment.
+#include <dirent.h>
 #include <gqsgd_elastic.h>
 #include <gqsgd_network.h>
 #include <stdlib.h>
@@ -333,11 +334,41 @@ TEST(NetworkGroup, TooFewDescriptorsForItsPaths_CountedOnAll) {
         return all(rank, size, options, comm);
       });
   const auto lines = ranks.wait_each();
-  EXPECT_TRUE(found(lines[1], "NO_RESOURCE: needs [0-9]+ more .*, limit 80: 91 for a group of 3"));
+  EXPECT_TRUE(found(lines[1], "NO_RESOURCE: needs [0-9]+ more .*, limit 80: 139 for a group of 3"));
   for (const int rank : {0, 2}) {
     EXPECT_TRUE(found(lines[static_cast<size_t>(rank)],
                       "REMOTE_ERROR: rank 1 could not join: needs .*limit 80"));
   }
+}
+
+size_t open_descriptors() {
+  size_t count = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(folder)) count += entry->d_name[0] != '.' ? 1 : 0;
+  closedir(folder);
+  return count - 1;  // the folder's own
+}
+
+/** As many as docs/TRANSPORTS.md says. While a group forms two ranks may connect to each other at
+ *  the same time. */
+TEST(NetworkGroup, JustEnoughDescriptors_Forms) {
+  GQ_SKIP_WITHOUT_NETWORK();
+  const CommMaker all = network_maker();
+  constexpr int kRanks = 8;
+  RankProcesses ranks(
+      kRanks, "timeout_ms=20000,paths=16",
+      [](int rank, gqsgd_comm comm) -> std::string {
+        const Outcome outcome = Call(rank).make(comm);
+        return outcome.status == GQSGD_OK ? "" : outcome.text();
+      },
+      [&](int rank, int size, const char* options, gqsgd_comm* comm) {
+        setenv("UCX_TLS", "tcp,self", 1);
+        const size_t enough = open_descriptors() + 1 + 40 + (1 + 2 * 16) * kRanks;  // 1: the id's
+        const rlimit few{enough, enough};
+        setrlimit(RLIMIT_NOFILE, &few);
+        return all(rank, size, options, comm);
+      });
+  EXPECT_EQ(ranks.wait(), "");
 }
 
 TEST(NetworkGroup, SurvivorsWithOtherNumbersOfPaths_RevokedSaysSo) {

@@ -20,18 +20,22 @@ Status name_of(const Hmac& hmac, const AuthenticatedBytes& bytes, unsigned char 
   return Status();
 }
 
-void read_host_name(char* name, size_t capacity_bytes) {
-  if (gethostname(name, capacity_bytes) != 0) snprintf(name, capacity_bytes, "?");
-  name[capacity_bytes - 1] = '\0';
-}
+struct HostName {
+  HostName() {
+    if (gethostname(text, sizeof text) != 0) snprintf(text, sizeof text, "?");
+    text[sizeof text - 1] = '\0';
+  }
+  char text[256] = {};
+};
 
 }  // namespace
 
 Status identify_host(const Hmac& hmac, const char* host_id, NetworkMember* member) {
-  read_host_name(member->host_name, sizeof member->host_name);
+  const HostName host;
+  memcpy(member->host_name, host.text, sizeof member->host_name - 1);  // for sentences
   member->user = geteuid();
-  char boot[64];
-  read_boot_id(member->host_name, boot, sizeof boot);
+  char boot[sizeof host.text];
+  read_boot_id(host.text, boot, sizeof boot);
   struct stat space {};
   if (stat(kNetworkNamespace, &space) != 0) space.st_ino = 0;
 

@@ -25,6 +25,7 @@ class LinkSetup {
     under_way,
     done,
     failed,  ///< the other end has failed, and says no more here
+    report,  ///< a report is there instead, which begins with header()
     wrong,   ///< it sent what no correct rank sends
     closed
   };
@@ -45,13 +46,15 @@ class LinkSetup {
   }
   bool is_writing() const { return !is_sent_; }
   std::vector<unsigned char>& theirs() { return theirs_; }
+  const EngineAddress& header() const { return header_; }
 
  private:
   State receive(const TcpSocket& socket) {
     if (theirs_.empty()) {
       const SocketTransfer moved = receive_rest(socket, &header_, sizeof header_, &received_bytes_);
       if (moved != SocketTransfer::done) return state_of(moved);
-      if (header_.magic != kNetworkMagic || header_.size_bytes > kEngineAddressBytesMax) {
+      if (header_.magic == kNetworkMagic) return State::report;
+      if (header_.magic != kEngineMagic || header_.size_bytes > kEngineAddressBytesMax) {
         return State::wrong;
       }
       if (header_.size_bytes == 0) return State::failed;

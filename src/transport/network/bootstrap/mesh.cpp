@@ -106,6 +106,7 @@ Status Mesh::exchange(uint32_t peer) {
     case LinkSetup::State::done:
       link.step = Step::ready;
       return Status();
+    case LinkSetup::State::report:
     case LinkSetup::State::wrong:
       return fail(GQSGD_PROTOCOL, "rank %u sent rank %u what no correct rank sends", peer,
                   token_.rank);

@@ -43,6 +43,15 @@ Status wait_for(const TcpSocket& socket, short events, const Deadline& deadline,
   return system_failure(errno, "waiting for rank 0");
 }
 
+/** Unless there are no others: then the failure says so. */
+void leave_out_unknown_families(std::vector<NetworkAddress>* addresses) {
+  std::vector<NetworkAddress> known;
+  for (const NetworkAddress& address : *addresses) {
+    if (has_sockets_of(address.family)) known.push_back(address);
+  }
+  if (!known.empty()) *addresses = std::move(known);
+}
+
 }  // namespace
 
 Status NetworkJoiner::root_is_gone() const {
@@ -104,6 +113,7 @@ Status NetworkJoiner::reach_root() {
   bool has_warned = false;
   uint64_t patience_us = kPatienceUs;
   size_t left_count = 0;  // since patience_us was set
+  leave_out_unknown_families(&token_->root);
   for (size_t attempt = 0;; ++attempt) {
     const NetworkAddress& address = token_->root[attempt % token_->root.size()];
     const uint64_t leave_us = token_->root.size() == 1 ? kNever : monotonic_us() + patience_us;
@@ -147,7 +157,10 @@ Status NetworkJoiner::try_root(const NetworkAddress& address, uint64_t leave_us,
       pollfd writable{root_->number(), POLLOUT, 0};
       is_connected = poll(&writable, 1, 0) > 0;
       if (is_connected) *error = connect_error(*root_);
-      if (*error != 0) return Status();
+      if (*error != 0) {
+        root_.reset();  // its port may be rank 0's
+        return Status();
+      }
       if (is_connected) {
         Hello hello;
         hello.rank = token_->rank;

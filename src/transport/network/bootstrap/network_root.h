@@ -56,6 +56,7 @@ class NetworkRoot final : public NetworkBootstrap {
   void receive_from(uint32_t rank);
   /** What has come of the message that is due; true if that is all of it. */
   SocketTransfer receive_message(Joined* joined);
+  SocketTransfer receive_late_report(Joined* joined);
   void take_message(uint32_t rank);
   void take_report(uint32_t rank);
   void lose(uint32_t rank);

@@ -103,6 +103,7 @@ SocketTransfer NetworkRoot::receive_message(Joined* joined) {
     case Step::sends_engine: {
       const LinkSetup::State state = joined->link.advance(*joined->socket, {});
       if (state == LinkSetup::State::under_way) return SocketTransfer::not_yet;
+      if (state == LinkSetup::State::report) return receive_late_report(joined);
       const bool is_right = state == LinkSetup::State::done || state == LinkSetup::State::failed;
       return is_right ? SocketTransfer::done : SocketTransfer::closed;
     }
@@ -110,6 +111,16 @@ SocketTransfer NetworkRoot::receive_message(Joined* joined) {
       return receive_rest(*joined->socket, &joined->report, sizeof joined->report,
                           &joined->received_bytes);
   }
+}
+
+/** Its time was up before it knew that all ranks had come. */
+SocketTransfer NetworkRoot::receive_late_report(Joined* joined) {
+  const EngineAddress& first = joined->link.header();
+  joined->step = Step::fails;
+  joined->report.magic = first.magic;
+  joined->report.status = static_cast<int32_t>(first.size_bytes);
+  joined->received_bytes = sizeof first;
+  return receive_message(joined);
 }
 
 void NetworkRoot::take_message(uint32_t rank) {
@@ -138,7 +149,7 @@ void NetworkRoot::take_report(uint32_t rank) {
   }
   if (report.status == GQSGD_OK) {
     joined.step = joined.step == Step::connects ? Step::ready : Step::sends_member;
-  } else if (report.status == GQSGD_TIMEOUT && joined.step <= Step::joined) {
+  } else if (report.status == GQSGD_TIMEOUT && joined.step <= Step::fails) {
     fail_for_missing_ranks(rank);
   } else {
     fail_group(shared_status(report.status), "rank %u could not join: %s (%s)", rank,

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "src/support/clock.h"
+#include "src/transport/network/bootstrap/host_identity.h"
 #include "src/transport/network/bootstrap/link_setup.h"
 #include "tests/unit/transport/exchange.h"
 #include "tests/unit/transport/network/formed_group.h"
@@ -134,6 +135,32 @@ TEST(NetworkBootstrap, AddressesWithoutAnswer_LeftForTheOthers) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(fault_of(ranks), "");
+}
+
+/** As the IPv6 address of a name on a machine whose kernel has no IPv6. */
+NetworkAddress address_of_no_family() {
+  NetworkAddress address;
+  address.family = AF_MAX;
+  return address;
+}
+
+TEST(NetworkBootstrap, AddressThatTheKernelDoesNotKnow_LeftForTheOthers) {
+  GroupPlan plan(2);
+  const auto ranks = form_all(plan, [](uint32_t rank, NetworkToken* token) {
+    if (rank == 1) token->root = {address_of_no_family(), token->root[0]};
+  });
+  EXPECT_EQ(fault_of(ranks), "");
+}
+
+TEST(NetworkBootstrap, NoAddressThatTheKernelKnows_FailsAtOnce) {
+  GroupPlan plan(2, 60000);
+  NetworkToken token = plan.token(1);
+  token.root.assign(2, address_of_no_family());
+  const uint64_t begin_us = monotonic_us();
+  const Status status = form_rank(std::move(token)).status;
+  EXPECT_TRUE(begins(status, "SYSTEM: ") && contains(status, "Address family not supported"))
+      << text_of(status);
+  EXPECT_LT(monotonic_us() - begin_us, uint64_t{20000000});
 }
 
 /** Takes one connection and answers its proof late, and without a digest; false if the rank left
@@ -303,6 +330,44 @@ std::unique_ptr<TcpSocket> come(const NetworkToken& token, const NetworkAddress&
   }
   EXPECT_EQ(state, Handshake::State::done);
   return socket;
+}
+
+/** Joins, and gives up in the moment in which rank 0 hands out the table. */
+void come_and_give_up(const NetworkToken& token) {
+  const std::unique_ptr<TcpSocket> socket = come(token, token.root[0], Hello());
+  const NetworkReport joins;
+  NetworkReport gives_up;
+  gives_up.status = GQSGD_TIMEOUT;
+  NetworkMember member;
+  EXPECT_EQ(text_of(identify_host(token.secret.hmac, "", &member)), "OK");
+  NetworkAddress host = token.root[0];
+  host.port = 0;
+  std::unique_ptr<TcpSocket> listener;
+  EXPECT_EQ(text_of(listen_at(host, &listener, &member.address)), "OK");
+  EXPECT_EQ(send(socket->number(), &joins, sizeof joins, MSG_NOSIGNAL), ssize_t{sizeof joins});
+  EXPECT_EQ(send(socket->number(), &member, sizeof member, MSG_NOSIGNAL), ssize_t{sizeof member});
+  pollfd table{socket->number(), POLLIN, 0};
+  EXPECT_EQ(poll(&table, 1, 20000), 1);
+  EXPECT_EQ(send(socket->number(), &gives_up, sizeof gives_up, MSG_NOSIGNAL),
+            ssize_t{sizeof gives_up});
+  char bytes[512];
+  size_t done_bytes = 0;
+  while (receive_rest(*socket, bytes, sizeof bytes, &done_bytes) != SocketTransfer::closed) {
+    usleep(1000);
+  }
+}
+
+TEST(NetworkBootstrap, RankGivesUpAsTheLastOneComes_TimeoutNamesIt) {
+  GroupPlan plan(3);
+  const NetworkToken token = plan.token(1);
+  std::thread impatient([&] { come_and_give_up(token); });
+  const auto ranks = form_all(plan, nullptr, {1});
+  impatient.join();
+  for (const uint32_t rank : {0, 2}) {
+    EXPECT_TRUE(begins(ranks[rank].status,
+                       "TIMEOUT: rank 1 gave up when its time was over, as the last of 3"))
+        << rank << ": " << text_of(ranks[rank].status);
+  }
 }
 
 void come_and_die(const NetworkToken& token) { come(token, token.root[0], Hello()); }
