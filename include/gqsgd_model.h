@@ -25,7 +25,8 @@ extern "C" {
  *  twice that where a norm spans rotations of several lengths; they are better in most cases. The
  *  sparse schedule has the bound of direct, which replaces it where a call has too many sparse
  *  entries; the error of sparse entries is no larger. Float32 arithmetic is left out: below 2^-20
- *  of it while norm / s of linear levels, or the norm of exponential ones, is 2^-126 or more. Below
+ *  of it while norm / s of linear levels, or the norm of exponential ones, is 2^-126 or more, and
+ *  for up to 4096 ranks (of 131,072 with one value, fp16 may exceed the bound). Below
  *  that steps are denormal or zero, results are multiples of 2^-149, and the error may exceed the
  *  bound: of values of 1 to 8 * 2^-149 it does.
  *  Infinite where a chain is too long for any bound. UNSUPPORTED where no bound is known:
