@@ -25,7 +25,8 @@ gqsgd_status gqsgd_norm_count(gqsgd_quantizer quantizer, size_t value_count, siz
 
 /** Bytes of workspace that are enough for any one stage of `value_count` values on a device, of up
  *  to 1024 ranks; host arithmetic only. Stages on host memory need none: they allocate nothing, but
- *  with levels=rice the values of a group (128 KiB at most), and NO_MEMORY leaves all as it was. */
+ *  with levels=rice the values of a group (128 KiB at most), and gqsgd_reduce_many with
+ *  width=adaptive an address for each rank; NO_MEMORY leaves all as it was. */
 gqsgd_status gqsgd_workspace_size(gqsgd_quantizer quantizer, size_t value_count, gqsgd_dtype dtype,
                                   size_t *size_bytes);
 

@@ -8,8 +8,8 @@
 
 namespace gq {
 
-/** k of section 7: sums of fp16 codes travel divided by 2^k, so that finite codes have a finite
- *  sum. */
+/** k of section 7: sums of fp16 codes travel divided by 2^k, so that finite codes of up to 8192
+ *  ranks, whose float32 sum is at most what it would be exactly, have a finite sum. */
 GQ_HD uint32_t sum_shift(Levels levels, uint32_t ranks) {
   uint32_t shift = 0;
   while (levels == Levels::fp16 && (uint64_t{1} << shift) < ranks) ++shift;

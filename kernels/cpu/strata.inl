@@ -80,8 +80,9 @@ struct FieldTile {
  *  of R(e) are those of byte e of a tile's words, and the third byte is the one below. */
 void fill_third_bytes(uint32_t field_bits, const OffsetTile& offsets, const RandomTile& b,
                       FieldTile& tile) {
-  const Bytes ones = Bytes{} + static_cast<uint8_t>((1u << field_bits) - 1);
-  const Bytes own_ones = Bytes{} + static_cast<uint8_t>(0x7fu >> field_bits);
+  const uint8_t field = static_cast<uint8_t>((1u << field_bits) - 1);
+  const uint8_t below = static_cast<uint8_t>(0x7fu >> field_bits);
+  const Bytes ones = Bytes{} + field, own_ones = Bytes{} + below;
   for (uint32_t e = 0; e < kTileValues; e += GQ_VECTOR_BYTES) {
     const Bytes bits_b = reinterpret_cast<Bytes>(words_of(b, e) >> (8 - field_bits)) & ones;
     const Bytes offset =

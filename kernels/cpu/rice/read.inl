@@ -214,9 +214,10 @@ GQ_INLINE Halves one_plane(uint32_t plane, uint32_t bit, uint32_t) {
 GQ_INLINE Halves one_plane(uint32_t plane, uint32_t bit, uint32_t part) {
   Halves own_bit;
   for (uint32_t k = 0; k < kVectorHalves; ++k) own_bit[k] = static_cast<uint16_t>(1u << k);
-  const Halves bits = Halves{} + static_cast<uint16_t>(plane >> (16 * part));
-  const Halves is_set = reinterpret_cast<Halves>((bits & own_bit) == own_bit);
-  return is_set & static_cast<uint16_t>(1u << bit);
+  const uint16_t half = static_cast<uint16_t>(plane >> (16 * part));
+  const uint16_t made = static_cast<uint16_t>(1u << bit);
+  const Halves bits = Halves{} + half;
+  return reinterpret_cast<Halves>((bits & own_bit) == own_bit) & made;
 }
 
 GQ_INLINE Halves four_planes(const uint32_t* plane, uint32_t part) {
@@ -239,7 +240,8 @@ struct CellPlanes {
 
   /** The low bits of the codes of some values. */
   GQ_INLINE Halves low_bits(uint32_t part) const {
-    Halves low = four_planes(plane, part) & static_cast<uint16_t>((1u << parameter) - 1);
+    const uint16_t own_bits = static_cast<uint16_t>((1u << parameter) - 1);
+    Halves low = four_planes(plane, part) & own_bits;
     for (uint32_t b = kPlanesAtOnce; b < parameter; ++b) low |= one_plane(plane[b], b, part);
     return low;
   }

@@ -196,8 +196,9 @@ Status reduce_many(gqsgd_quantizer quantizer, const gqsgd_site* site, const uint
     return reduce_many_groups(call, words, norms, out_words, out_scales);
   }
   if (call.coding.grouped()) {
-    *out_scales = *norms;
-    return reduce_many_rice(call, words, out_words);
+    GQ_TRY(reduce_many_rice(call, words, out_words));
+    *out_scales = *norms;  // after what may lack memory, and then writes nothing
+    return Status();
   }
   ReduceManyArgs args{call.coding,      call.random, call.range, words,
                       {norms, nullptr}, out_words,   nullptr,    stream};

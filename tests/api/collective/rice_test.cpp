@@ -3,6 +3,7 @@
 #include <gqsgd_model.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -179,6 +180,36 @@ TEST(Rice, ZerosHugeAndTinyValues) {
   for (const float value : mean_of("rice-4", huge)) {
     ASSERT_TRUE(std::isnan(value) || value > FLT_MAX / 2) << value;
   }
+}
+
+/** Values of one magnitude, of which codes are longest, with any signs. */
+std::vector<Values> alike(float magnitude, size_t value_count) {
+  Values values(value_count, magnitude);
+  for (size_t e = 0; e < value_count; ++e) values[e] *= mix(e) % 2 == 0 ? 1.0f : -1.0f;
+  return {values};
+}
+
+bool any_is_nan(const Values& values) {
+  return std::any_of(values.begin(), values.end(), [](float value) { return std::isnan(value); });
+}
+
+// docs/PRESETS.md, values near the ends of float32: 2^118 is 2^-8 of the largest step.
+TEST(Rice, ValuesUpTo2To118_AnyBits_Finite) {
+  for (const char* bits : {"2.5", "3", "4", "5.5", "8"}) {
+    for (const size_t count : {1, 31, 33, 96, 128, 1000, 8200}) {
+      const std::string spec = std::string("levels=rice,mean_bits=") + bits;
+      EXPECT_FALSE(any_is_nan(mean_of(spec, alike(0x1p118f, count)))) << spec << ", " << count;
+    }
+  }
+}
+
+TEST(Rice, ValuesAbove2To126_FewBits_GroupIsNan) {
+  for (const char* preset : {"rice-3", "rice-4"}) {
+    for (const float value : mean_of(preset, alike(0x1.8p127f, 1000))) {
+      ASSERT_TRUE(std::isnan(value)) << preset;
+    }
+  }
+  EXPECT_FALSE(any_is_nan(mean_of("levels=rice,mean_bits=8", alike(0x1.8p127f, 1000))));
 }
 
 /** Results of float64 or bfloat16 elements, as float32. */

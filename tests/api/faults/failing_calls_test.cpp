@@ -6,6 +6,7 @@
 #include <gqsgd_stages.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -155,6 +156,60 @@ Trial rice_stages(unsigned long nth) {
 }
 
 TEST(FailingCalls, StagesOfRiceCodes_Reported) { fail_each(rice_stages, 4); }
+
+/** Two ranks' codes of 300 values, and what the owner's step makes of them. */
+struct OwnersStep {
+  explicit OwnersStep(const char* spec) {
+    call.use(spec);
+    site.size = 2;
+    const auto* const values = static_cast<const float*>(call.send);
+    EXPECT_EQ(gqsgd_norm(call.quantizer, &site, values, 300, GQSGD_FLOAT32, norms, nullptr, 0,
+                         nullptr),
+              GQSGD_OK);
+    EXPECT_EQ(gqsgd_quantize(call.quantizer, &site, values, 300, GQSGD_FLOAT32, norms, words,
+                             nullptr, 0, nullptr),
+              GQSGD_OK);
+    std::fill(std::begin(sums), std::end(sums), 0xabcdefu);
+    std::fill(std::begin(scales), std::end(scales), -7.0f);
+  }
+  /** With the nth allocation failing; the number that is left of it. */
+  gqsgd_status run(unsigned long nth, unsigned long* left) {
+    const uint32_t* const operands[] = {words, words};
+    fail_nth(nth);
+    const gqsgd_status status = gqsgd_reduce_many(call.quantizer, &site, operands, 300, norms, sums,
+                                                  scales, nullptr, 0, nullptr);
+    *left = fail_nth_pause();
+    return status;
+  }
+
+  Call call{0};
+  gqsgd_site site{};
+  float norms[3] = {}, scales[3];
+  uint32_t words[400] = {}, sums[400];
+};
+
+TEST(FailingCalls, OwnersStepWithoutMemory_WritesNothing) {
+  for (const char* spec : {"rice-4", "adaptive-4"}) {
+    OwnersStep step(spec);
+    unsigned long left = 0;
+    EXPECT_EQ(step.run(1, &left), GQSGD_NO_MEMORY) << spec;
+    for (const uint32_t word : step.sums) ASSERT_EQ(word, 0xabcdefu) << spec;
+    for (const float scale : step.scales) ASSERT_EQ(scale, -7.0f) << spec;
+  }
+}
+
+// As gqsgd_stages.h has it.
+TEST(FailingCalls, OwnersStep_AllocatesOnceWithGroupsAloneElseNothing) {
+  const std::pair<const char*, unsigned long> cases[] = {{"rice-4", 1},   {"adaptive-4", 1},
+                                                         {"blocks-8", 0}, {"rotated-4", 0},
+                                                         {"none", 0},     {"bf16", 0}};
+  for (const auto& [spec, count] : cases) {
+    OwnersStep step(spec);
+    unsigned long left = 0;
+    EXPECT_EQ(step.run(kNever, &left), GQSGD_OK) << spec;
+    EXPECT_EQ(kNever - left, count) << spec;
+  }
+}
 
 /** Two ranks; rank 0's calls fail, rank 1 gets whatever follows from that, but not a hang. */
 Trial local_group(unsigned long nth) {

@@ -169,6 +169,29 @@ TEST_P(NarrowStages, LargestFp16OfAllRanks_FiniteSumAndExactMean) {
   }
 }
 
+/** The mean of one value that so many ranks have as a code of fp16, as a float32. */
+float fp16_mean_of_equal(const Stages* stages, float value, uint32_t ranks) {
+  const Call call{*stages, narrow_coding(Levels::fp16, ranks), kSite, 0};
+  const Words sums =
+      reduce_many(call, std::vector<Words>(ranks, quantize(call, {value}, 0)), 1, 0);
+  return dequantize(call, sums, 1, 0, GQSGD_MEAN)[0];
+}
+
+// As section 7 of docs/FORMAT.md has it: a float32 sum of so many codes is no more than exact.
+TEST_P(NarrowStages, LargestFp16OfMostRanks_FiniteUpTo8192) {
+  EXPECT_EQ(fp16_mean_of_equal(GetParam(), 65504, 8192), 65504);
+  EXPECT_TRUE(std::isfinite(fp16_mean_of_equal(GetParam(), 65504, 8191)));
+  EXPECT_EQ(fp16_mean_of_equal(GetParam(), 65504, 16384), INFINITY);
+}
+
+// What gqsgd_variance_bound leaves out: theta of so many ranks is 2^-22.
+TEST_P(NarrowStages, EqualFp16_Float32SumsExactFor4096RanksAndOffFor131072) {
+  const float value = 1 + 0x1p-10f;
+  EXPECT_EQ(fp16_mean_of_equal(GetParam(), value, 4096), value);
+  const float error = fp16_mean_of_equal(GetParam(), value, 131072) - value;
+  EXPECT_GT(error * error, 0x1.01p-22f);
+}
+
 TEST(NarrowCodes, Shift_LeastPowerThatHasTheRanks) {
   for (uint32_t ranks = 1; ranks <= kRanksMax; ranks += 1 + ranks / 50) {
     const uint64_t power = uint64_t{1} << sum_shift(Levels::fp16, ranks);
