@@ -12,8 +12,6 @@
 #include "tests/unit/transport/exchange.h"
 
 namespace gq::test {
-namespace {
-
 NetworkAddress loopback() {
   NetworkAddress address;
   address.family = AF_INET;
@@ -21,6 +19,8 @@ NetworkAddress loopback() {
   address.bytes[3] = 1;
   return address;
 }
+
+namespace {
 
 std::vector<unsigned char> engine_address_of(uint32_t rank) {
   return std::vector<unsigned char>(100 + rank, static_cast<unsigned char>(rank + 1));

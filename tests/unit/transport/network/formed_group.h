@@ -11,6 +11,9 @@
 
 namespace gq::test {
 
+/** 127.0.0.1, without a port. */
+NetworkAddress loopback();
+
 /** What one rank has of a bootstrap. */
 struct FormedRank {
   Status status;

@@ -13,14 +13,6 @@
 namespace gq::test {
 namespace {
 
-NetworkAddress loopback() {
-  NetworkAddress address;
-  address.family = AF_INET;
-  address.bytes[0] = 127;
-  address.bytes[3] = 1;
-  return address;
-}
-
 /** A port of the loopback device that was free a moment ago. */
 NetworkAddress free_address() {
   std::unique_ptr<TcpSocket> listener;
