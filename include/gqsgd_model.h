@@ -77,6 +77,7 @@ gqsgd_status gqsgd_comm_costs(gqsgd_comm comm, char *costs, size_t capacity_byte
 /** gqsgd_allreduce with `rank_count` virtual ranks on the calling thread: same schedule, same
  *  executor, same bits, but for sums of floats by NATIVE, made in rank order here, and for what
  *  AUTO chooses with `costs` (name a schedule). For tests, studies and debugging.
+ *  rank_count  1 to 8192; time grows with its square
  *  send, recv  `rank_count` buffers each; recv[k] is NULL, send[k], or disjoint from all others
  *  options     as for communicators */
 gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count, const void *const *send,
@@ -88,7 +89,7 @@ gqsgd_status gqsgd_simulate(gqsgd_quantizer quantizer, int32_t rank_count, const
  *  allreduce of op MEAN returns. By virtual ranks on the calling thread, with the step of the
  *  config and those after it, from 0 where the config gives none. 0 where there is no error,
  *  infinite where there is no signal. Allocates one result and its mean.
- *  send [in]  `rank_count` buffers of `count` elements
+ *  send [in]  `rank_count` buffers, 1 to 8192, of `count` elements
  *  options    as for communicators; `nodes` is which ranks share a node, without which
  *             HIERARCHICAL is DIRECT, and with `costs` AUTO chooses. NULL for all defaults */
 gqsgd_status gqsgd_expected_error(gqsgd_quantizer quantizer, int32_t rank_count,

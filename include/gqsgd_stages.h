@@ -120,7 +120,7 @@ gqsgd_status gqsgd_dequantize_adaptive(gqsgd_quantizer quantizer, const gqsgd_si
  * group_count / site->size, rounded up: the last ranks may own fewer, or none. */
 
 /** Groups of a call, and bytes of each one's codes and sums, whole 32-bit words: codes of group g
- *  begin at byte g * codes_size_bytes. Of `site` only size counts. Host arithmetic only. */
+ *  begin at byte g * codes_size_bytes. Of `site`, size decides them. Host arithmetic only. */
 gqsgd_status gqsgd_rice_groups(gqsgd_quantizer quantizer, const gqsgd_site *site,
                                size_t value_count, size_t *group_count, size_t *codes_size_bytes,
                                size_t *sums_size_bytes);
