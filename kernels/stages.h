@@ -178,6 +178,11 @@ constexpr bool has_nontemporal_results(uint64_t value_count, int32_t dtype) {
   return value_count * dtype_size_bytes(dtype) >= uint64_t{16} << 20;
 }
 
+/** What sums of `ranks` are divided by. */
+constexpr float result_divisor(int32_t op, uint32_t ranks) {
+  return op == GQSGD_MEAN ? static_cast<float>(ranks) : 1.0f;
+}
+
 /** words: what reduce_many wrote if coding.wide, else codes reduced in code form. scales: what
  *  reduce_many wrote with rescale, else the global norms. gate: values are left alone if it is
  *  closed by then. nontemporal, on a CPU: values may be stored without reading what was there into
@@ -243,6 +248,22 @@ struct DecodeRiceArgs {
   uint64_t stride_values = kGranuleValues;  ///< from granule to granule of `values`
   float divisor = 1;                        ///< a number of ranks; 1 where values are added
 };
+
+/** To where results of a group belong, `to` being the first one's place in the call: float32 is
+ *  decoded there, and divided. Other types become values at `scratch`, to be written from there. */
+inline DecodeRiceArgs rice_results(void* to, int32_t dtype, uint64_t stride_values, float divisor,
+                                   float* scratch) {
+  const uint32_t value_bytes = dtype_size_bytes(dtype);
+  DecodeRiceArgs args{};
+  args.values = scratch;
+  args.ahead = {to, value_bytes, static_cast<size_t>(stride_values) * value_bytes};
+  if (dtype != GQSGD_FLOAT32) return args;
+  args.values = static_cast<float*>(to);
+  args.stride_values = stride_values;
+  args.divisor = divisor;
+  args.ahead.first = args.values + stride_values;  // a granule further than it writes
+  return args;
+}
 
 /** Entries of a range's codes that are not zero, and the fillers before them
  * (kernels/codec/sparse.h). Ranges of a call follow each other: *skipped and *entry_count go from

@@ -306,7 +306,7 @@ void divide_sums(const uint32_t* __restrict word, float divisor, float* __restri
 }
 
 void dequantize_none(const DequantizeArgs& args) {
-  const float divisor = args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f;
+  const float divisor = result_divisor(args.op, args.coding.ranks);
   for_each_tile(args.range, [&](const Tile& tile) {
     if (is_at_once(args, tile)) {
       divide_sums(args.words + tile.offset, divisor,

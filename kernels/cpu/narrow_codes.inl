@@ -102,7 +102,7 @@ template <typename Store>
 void dequantize_narrow(const DequantizeArgs& args, Store store) {
   const uint32_t shift = sum_shift(args.coding.levels, args.coding.ranks);
   const float power = power_of_two(static_cast<int32_t>(shift));
-  const float divisor = args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f;
+  const float divisor = result_divisor(args.op, args.coding.ranks);
   with_narrow_codec(args.coding, [&](auto codec) {
     for_each_tile(args.range, [&](const Tile& tile) {
       NarrowTile codes;

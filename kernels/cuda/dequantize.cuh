@@ -69,7 +69,7 @@ struct DequantizeNone : ValueStage {
   explicit DequantizeNone(const DequantizeArgs& args)
       : ValueStage(args.range, false),
         words(args.words),
-        divisor(args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f),
+        divisor(result_divisor(args.op, args.coding.ranks)),
         target(args) {}
 
   GQ_HD void set(const Piece& piece) {

@@ -104,18 +104,15 @@ StageError RiceStages::scatter(const Group& group, const float* values) const {
   });
 }
 
-ValuesAhead RiceStages::ahead_at(const void* values) const {
-  const uint32_t value_bytes = dtype_size_bytes(call_.dtype);
-  return {values, value_bytes, static_cast<size_t>(plan_.groups.stride_values()) * value_bytes};
-}
-
 /** Values of the move's next group, which this thread may read next. */
 ValuesAhead RiceStages::values_behind(const Group& group) const {
   const Groups& groups = plan_.groups;
   const uint64_t next = group.part.first_value + groups.group_values;
   const bool is_last = next >= group.move.first_value + group.move.value_count;
   if (is_last || call_.segments != nullptr) return {};
-  return ahead_at(call_.send_at(groups.first_value(next / groups.group_values)));
+  const uint32_t value_bytes = dtype_size_bytes(call_.dtype);
+  return {call_.send_at(groups.first_value(next / groups.group_values)), value_bytes,
+          static_cast<size_t>(groups.stride_values()) * value_bytes};
 }
 
 StageError RiceStages::encode(Content content, const Group& group, EncodeRiceArgs args) const {
@@ -191,18 +188,15 @@ Status RiceStages::add_values(const Move& move, const uint32_t* const* chunks) c
 }
 
 DecodeRiceArgs RiceStages::place_of(const Group& group, float* scratch) const {
-  DecodeRiceArgs args{};
-  args.values = scratch;
-  if (call_.segments != nullptr) return args;
+  if (call_.segments != nullptr) {
+    DecodeRiceArgs args{};
+    args.values = scratch;
+    return args;
+  }
   void* const to = call_.recv_at(group.first_value);
-  args.ahead = ahead_at(to);
-  if (call_.dtype != GQSGD_FLOAT32) return args;
   const uint64_t apart = plan_.groups.stride_values();
-  args.values = static_cast<float*>(to);
-  args.stride_values = apart;
-  args.divisor = call_.op == GQSGD_MEAN ? static_cast<float>(plan_.decoding.ranks) : 1;
-  args.ahead.first = args.values + apart;  // a granule further than it writes
-  return args;
+  const float divisor = result_divisor(call_.op, plan_.decoding.ranks);
+  return rice_results(to, call_.dtype, apart, divisor, scratch);
 }
 
 /** A virtual rank may have no output buffer. */

@@ -61,8 +61,6 @@ class RiceStages {
   StageError encode(Content content, const Group& group, EncodeRiceArgs args) const;
   StageError decode(Content content, const Group& group, const uint32_t* chunk,
                     DecodeRiceArgs args) const;
-  /** Values of a group whose first ones lie there. */
-  ValuesAhead ahead_at(const void* values) const;
   ValuesAhead values_behind(const Group& group) const;
 
   Endpoint& endpoint_;

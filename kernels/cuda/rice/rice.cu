@@ -105,7 +105,7 @@ struct DequantizeRice : RiceStage {
       : RiceStage(*args.range.grouped),
         packing(args.coding.packing_down()),
         target(args),
-        divisor(args.op == GQSGD_MEAN ? static_cast<float>(args.coding.ranks) : 1.0f) {}
+        divisor(result_divisor(args.op, args.coding.ranks)) {}
 
   GQ_DEVICE void run(const RiceGroup& group, Shared& shared) const {
     const GroupReader reader(shared.reader, group, words_of(group, packing, piece.words));

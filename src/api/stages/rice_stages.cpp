@@ -147,15 +147,11 @@ Status reduce_many_rice(const StageCall& call, const uint32_t* const* words, uin
 Status dequantize_rice(const StageCall& call, const uint32_t* words, int32_t dtype, int32_t op,
                        void* values) {
   return for_each_group(call, [&](const Group& group, float* sums) {
-    DecodeRiceArgs args{};
-    args.values = sums;
-    args.ahead = values_of(call, call.first_group + group.number, values, dtype);
-    if (dtype == GQSGD_FLOAT32) {  // decoded to where they belong
-      args.values = static_cast<float*>(values) + group.first_value;
-      args.stride_values = call.grouped.groups.stride_values();
-      args.divisor = op == GQSGD_MEAN ? static_cast<float>(call.coding.ranks) : 1;
-      args.ahead.first = args.values + args.stride_values;  // a granule further than it writes
-    }
+    void* const to =
+        static_cast<unsigned char*>(values) + group.first_value * dtype_size_bytes(dtype);
+    const DecodeRiceArgs args =
+        rice_results(to, dtype, call.grouped.groups.stride_values(),
+                     result_divisor(op, call.coding.ranks), sums);
     const StageError error = decode(call, group, call.coding.packing_down(), words, args);
     if (failed(error) || args.values != sums) return error;
     return scatter(call, group, sums, dtype, op, values);

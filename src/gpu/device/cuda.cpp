@@ -192,18 +192,18 @@ Status load_kernels() {
   return Status(cuda_load_kernels());
 }
 
-Status reach(int32_t ordinal) {
+Status reach(int32_t ordinal, bool* direct) {
   int here = 0;
-  bool direct = false;
   GQ_TRY(current(&here));
-  GQ_TRY(can_reach(here, ordinal, &direct));
-  if (!direct) return Status();
+  GQ_TRY(can_reach(here, ordinal, direct));
+  if (!*direct) return Status();
   const CaptureMode mode(cudaStreamCaptureModeThreadLocal);
   const cudaError_t error = cudaDeviceEnablePeerAccess(ordinal, 0);
-  if (error != cudaErrorPeerAccessAlreadyEnabled) {
+  *direct = error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled;
+  if (!*direct && error != cudaErrorTooManyPeers) {
     return checked(error, "cudaDeviceEnablePeerAccess");
   }
-  (void)cudaGetLastError();
+  if (error != cudaSuccess) (void)cudaGetLastError();
   return Status();
 }
 

@@ -104,13 +104,13 @@ struct Device {
   Status (*wait_in_graph)(StreamHandle stream, EventHandle event);
 
   /** Copies between that device and the current one go directly from now on, where the machine
-   *  can; otherwise they work all the same. */
-  Status (*reach)(int32_t ordinal);
+   *  can and there is room for one more peer; otherwise they work all the same. */
+  Status (*reach)(int32_t ordinal, bool* direct);
 
   const Ipc* ipc;  ///< null where no other process reaches this one's memory
   const FusedStages* fused;
   /** Whether kernels on device `from` can read and write the memory of device `to`: where reach()
-   *  has been called there, if they are two. */
+   *  has been called there and found a direct way, if they are two. */
   Status (*can_reach)(int32_t from, int32_t to, bool* can);
   /** Whether this process uses that device already. set_current() makes it do so, which takes
    *  hundreds of MiB there. */

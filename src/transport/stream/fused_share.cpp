@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <new>
+#include <set>
 
 #include "src/support/immortal.h"
 
@@ -21,6 +22,15 @@ struct Ledger {
 };
 
 Ledger& ledger() { return immortal<Ledger>(); }  // groups may outlive static objects
+
+/** Devices that CUDA lets one device read directly, unless a switch of NVLink joins them. */
+constexpr size_t kPeersMax = 8;
+
+size_t device_count(std::span<const FusedPlace> places) {
+  std::set<int32_t> ordinals;
+  for (const FusedPlace& place : places) ordinals.insert(place.ordinal);
+  return ordinals.size();
+}
 
 uint32_t ranks_on(int32_t ordinal, std::span<const FusedPlace> places) {
   return static_cast<uint32_t>(
@@ -64,6 +74,7 @@ Status FusedShare::block_count(const Device& device, std::span<const FusedPlace>
 
 /** Devices that reach each other. */
 Status FusedShare::decide(const Device& device, std::span<const FusedPlace> places) {
+  if (device_count(places) > 1 + kPeersMax) return Status();
   for (const FusedPlace& from : places) {
     for (const FusedPlace& to : places) {
       bool can = false;

@@ -87,7 +87,14 @@ Status LocalFused::launch(uint64_t sequence, FusedArgs* args, TakeStepArgs* step
  *  host enqueues one before all have passed this point. */
 Status LocalFused::reach_peers() {
   for (uint32_t peer = 0; peer < size(); ++peer) {
-    if (members_[peer].ordinal != ordinal()) GQ_TRY(device().reach(members_[peer].ordinal));
+    const int32_t there = members_[peer].ordinal;
+    bool direct = true;
+    if (there != ordinal()) GQ_TRY(device().reach(there, &direct));
+    if (direct) continue;
+    return fail(GQSGD_BACKEND,
+                "rank %u on device %d cannot read the memory of device %d: this process has given "
+                "it all the peers that CUDA allows a device; schedule hierarchical copies instead",
+                rank(), ordinal(), there);
   }
   return streams().wait_for_hosts("reach its memory");
 }

@@ -47,8 +47,11 @@ class LocalStreams final : public SharedMemoryStreams {
 
   Status begin_fetching(uint32_t peer, size_t, StreamHandle stream) override {
     const LocalMember& member = members_[peer];
-    if (!reached_[peer] && member.ordinal != ordinal()) GQ_TRY(device().reach(member.ordinal));
-    reached_[peer] = true;
+    bool direct = true;
+    if (!reached_[peer] && member.ordinal != ordinal()) {
+      GQ_TRY(device().reach(member.ordinal, &direct));
+    }
+    reached_[peer] = true;  // or copies take another way
     return device().wait(stream, member.ready);
   }
 

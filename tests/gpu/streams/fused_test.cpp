@@ -268,6 +268,64 @@ TEST(FusedShare, SeveralDevices_EachOfItsOwn) {
   set_fused_blocks_at_once(kFusedBlocks);
 }
 
+/** Makes a call on as many devices; returns its kernels. */
+uint32_t kernels_on_own_devices(const LocalGroup& group) {
+  const Calls calls(group.size(), {direct()}, {9000});
+  const uint32_t before = fused_kernels_enqueued();
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
+    EXPECT_TRUE(host_device().set_current(rank).ok());
+    return calls.make_and_compare(rank, comm);
+  }),
+            "");
+  return fused_kernels_enqueued() - before;
+}
+
+/** Each has as many peers as CUDA allows, or would have more. */
+TEST(FusedShare, MoreDevicesThanPeers_Stages) {
+  EXPECT_EQ(kernels_on_own_devices(LocalGroup(9)), 9u);
+  EXPECT_EQ(kernels_on_own_devices(LocalGroup(10)), 0u);
+}
+
+Device device_without_room_for_peers() {
+  Device device = host_device();
+  device.reach = [](int32_t, bool* direct) { return *direct = false, Status(); };
+  return device;
+}
+
+/** Others than this library may have given a device its peers. */
+TEST(NoRoomForPeers, Copies_SameBits) {
+  static const Device device = device_without_room_for_peers();
+  const LocalGroup group(3);
+  const UseHostDevice here(device);
+  Operation copies = direct();
+  copies.schedule = GQSGD_SCHEDULE_HIERARCHICAL;
+  const Calls calls(3, {copies}, {9000});
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) {
+    EXPECT_TRUE(host_device().set_current(rank).ok());
+    return calls.make_and_compare(rank, comm);
+  }),
+            "");
+}
+
+TEST(NoRoomForPeers, Kernels_SaidByARankAndKnownToAll) {
+  static const Device device = device_without_room_for_peers();
+  const LocalGroup group(3);
+  const UseHostDevice here(device);
+  std::atomic<int> said{0};
+  EXPECT_EQ(group.run([&](int rank, gqsgd_comm comm) -> std::string {
+    EXPECT_TRUE(host_device().set_current(rank).ok());
+    StreamCall made(gradients(1, 5000, 2)[0]);
+    const gqsgd_status status = made.make(comm, direct());
+    const std::string sentence = gqsgd_last_error();
+    if (!made.wait() || !made.untouched()) return "values were written";
+    const bool here_first = sentence.find("cannot read the memory of device") != std::string::npos;
+    if (status == GQSGD_BACKEND && here_first) return ++said, "";
+    return status == GQSGD_REMOTE_ERROR || status == GQSGD_REVOKED ? "" : sentence;
+  }),
+            "");
+  EXPECT_GT(said, 0);
+}
+
 /** A kernel that never begins: the others leave in time, and the group is broken on all ranks. */
 TEST(LostKernel, NextCall_NamesIt) {
   const LocalGroup group(3, "timeout_ms=300");

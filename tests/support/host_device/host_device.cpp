@@ -35,7 +35,8 @@ Status set_current(int32_t ordinal) {
   return Status();
 }
 /** Takes its time, as CUDA does, which may wait for the device. */
-Status reach(int32_t ordinal) {
+Status reach(int32_t ordinal, bool* direct) {
+  *direct = true;
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   kernels_before_reach = fused_kernels_enqueued();
   if (ordinal != current_ordinal) return Status();
