@@ -134,6 +134,10 @@ class Network:
         run("ip", "-n", host.name, "link", "set", device, "up")
         run("ip", "-n", host.name, "link", "set", end, "up")
 
+    def add_address(self, host, label, address):
+        """A second one of the host, as `ifconfig eth0:1` adds it."""
+        run("ip", "-n", host.name, "address", "add", address, "dev", "eth0", "label", label)
+
     def set_mtu(self, host, size_bytes):
         run("ip", "-n", host.name, "link", "set", "eth0", "mtu", str(size_bytes))
 

@@ -279,9 +279,11 @@ Status find_interfaces_to(const std::vector<NetworkAddress>& hosts,
   for (const ifaddrs* next = interfaces.get(); next != nullptr; next = next->ifa_next) {
     const NetworkAddress own = usable_address(*next);
     const auto is_source = [&](const NetworkAddress& source) { return same_host(source, own); };
-    const bool is_listed = std::find(names->begin(), names->end(), next->ifa_name) != names->end();
+    // "eth0:1" is an address of eth0 with a label.
+    const std::string name(next->ifa_name, strcspn(next->ifa_name, ":"));
+    const bool is_listed = std::find(names->begin(), names->end(), name) != names->end();
     if (is_listed || std::none_of(sources.begin(), sources.end(), is_source)) continue;
-    names->push_back(next->ifa_name);
+    names->push_back(name);
   }
   return Status();
 }

@@ -97,6 +97,15 @@ def test_interfaces_that_join_no_hosts_are_left_alone(network, build_directory, 
             assert ranks.ends() == [f"ok network {expected_xor(100_000, 4)}"] * HOSTS
 
 
+def test_addresses_may_have_labels(network, build_directory):
+    with network(HOSTS, "1gbit") as net:
+        for k, host in enumerate(net.hosts):
+            net.add_address(host, "eth0:1", f"192.168.7.{k + 1}/24")
+        with Ranks(net, build_directory, 5, 100_000, MASTER_ADDR="192.168.7.1") as ranks:
+            ranks.wait_for_first_lines()
+            assert ranks.ends() == [f"ok network {expected_xor(100_000, 4)}"] * HOSTS
+
+
 def test_leaving_right_after_ok_on_a_slow_link_costs_no_rank_its_result(network, build_directory):
     with network(HOSTS, "20mbit") as net:
         for _ in range(3):
