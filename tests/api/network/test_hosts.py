@@ -68,7 +68,10 @@ class Ranks:
         assert lines == ["begun"] * len(lines)
 
     def ends(self):
-        return [process.communicate(timeout=LIMIT_S)[0].strip() for process in self.processes]
+        for process in self.processes:
+            process.wait(LIMIT_S)
+        # communicate() would leave out what was buffered with the first line.
+        return [process.stdout.read().strip() for process in self.processes]
 
 
 def expected_xor(count, step):
