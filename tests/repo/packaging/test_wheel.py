@@ -112,6 +112,13 @@ def test_the_installed_gqsgd_plan_runs_from_anywhere(installed_python, tmp_path)
     assert "gqsgd" not in run("ldd", plan, cwd=tmp_path)  # the library is in it
 
 
+def test_the_library_needs_no_cpp_library_of_the_process(installed_python, tmp_path):
+    """The one that came first may be older than the compiler's: conda's often is."""
+    (site,) = installed_python.parent.parent.glob("lib/python*/site-packages")
+    (library,) = site.glob(".gqsgd.mesonpy.libs/libgqsgd.so*")
+    assert "libstdc++" not in run("ldd", library, cwd=tmp_path)
+
+
 def test_the_handler_of_jax_loads_from_the_wheel(installed_python, tmp_path):
     code = "from gqsgd._companion import JAX; print(JAX.open().gqsgd_jax_add is not None)"
     assert run(installed_python, "-c", code, cwd=tmp_path) == "True\n"
