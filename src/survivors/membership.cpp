@@ -97,7 +97,9 @@ Ballot Membership::highest_ballot() const {
 
 Membership::Outcome Membership::outcome() const {
   if (own_.decided == 0) return own_.gave_up != 0 ? Outcome::left_out : Outcome::undecided;
-  return own_.accepted.members.has(options_.rank) ? Outcome::decided : Outcome::left_out;
+  const bool is_member = own_.accepted.members.has(options_.rank);
+  const bool has_end = own_.formed == own_.accepted.attempt;
+  return is_member && has_end ? Outcome::decided : Outcome::left_out;
 }
 
 void Membership::advance(uint64_t now_us) {
@@ -146,6 +148,7 @@ bool Membership::learn() {
     own_.accepted = of(peer).accepted;
     own_.decided = 1;
     own_.stage = LeadStage::none;
+    if (forming_ != 0) end_forming(forming_, false);
     return true;
   }
   return false;
@@ -169,10 +172,8 @@ void Membership::follow() {
   if (!leads) return;
   if (leader.stage == LeadStage::form) follow_form(leader);
   if (leader.stage != LeadStage::accept || own_.accepted_ballot == own_.promised) return;
-  const Proposal& proposed = leader.proposed;
-  if (proposed.members.has(options_.rank) && own_.formed != proposed.attempt) return;
   own_.accepted_ballot = own_.promised;
-  own_.accepted = proposed;
+  own_.accepted = leader.proposed;
 }
 
 void Membership::follow_form(const Register& leader) {
@@ -180,6 +181,7 @@ void Membership::follow_form(const Register& leader) {
   if (forming_ == attempt || !leader.proposed.members.has(options_.rank)) return;
   if (own_.formed == attempt || own_.failed == attempt) return;
   own_.formed = 0;  // its end of an earlier one is of no use: no quorum has accepted that
+  own_.begun = attempt;
   forming_ = attempt;
   forming_proposal_ = leader.proposed;
   forming_name_ = leader.name;
@@ -305,8 +307,10 @@ void Membership::propose(const RankSet& members) {
   own_.stage = LeadStage::form;
 }
 
-/** Proposes again what a quorum may have accepted. Its members had formed their ends; one that has
- *  formed another since then knew that no quorum had. */
+/** Proposes again what a quorum may have accepted. Its members had formed their ends. No quorum has
+ *  if one of them has begun another attempt since it was last accepted: the leader of that attempt
+ *  knew of none. One that was begun before shows nothing: the ranks that had accepted may have been
+ *  asked later than its leader. Then a member without its end is left out. */
 bool Membership::proposed_before() {
   Ballot newest = 0;
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
@@ -317,7 +321,7 @@ bool Membership::proposed_before() {
   }
   for (uint32_t rank = 0; rank < options_.size && newest != 0; ++rank) {
     const bool is_member = own_.proposed.members.has(rank);
-    if (is_member && has_promised(rank) && of(rank).formed != own_.proposed.attempt) return false;
+    if (is_member && has_promised(rank) && of(rank).begun > newest) return false;
   }
   return newest != 0;
 }

@@ -27,7 +27,7 @@ class Membership {
  public:
   enum class Outcome {
     undecided,
-    decided,  ///< decision() is that of all, and this rank belongs to it
+    decided,  ///< decision() is that of all, and this rank belongs to it and has its end
     left_out  ///< the others go on without this rank, or it has given up
   };
 

@@ -100,6 +100,7 @@ struct Register {
   GroupName offer;         ///< a fresh name, of which this rank would be rank 0
   Ballot formed = 0;       ///< the attempt of which its owner has its end; 0: none
   Ballot failed = 0;       ///< the newest of which it cannot
+  Ballot begun = 0;        ///< the newest that it has begun to form: it has no end of any before
   RankSet dead;            ///< known by evidence never to act again
   RankSet silent;          ///< whose registers its owner has not seen change for some time
   CallReport report;
