@@ -127,10 +127,14 @@ class ElasticGroups:
         members = (c_int32 * self.size)()
         joined = joined_fields("", ucx.with_path(options))
         results = ctypes.byref(handle), members, ctypes.byref(calls)
-        with interruptible():
-            check(_function("gqsgd_comm_shrink")(self._handle, *place, joined, *results))
-        assert handle.value is not None
-        comm = type(self)(handle.value)
+        try:
+            with interruptible():
+                check(_function("gqsgd_comm_shrink")(self._handle, *place, joined, *results))
+            assert handle.value is not None
+            comm = type(self)(handle.value)
+        except BaseException:  # Ctrl-C, as the others go on with this rank
+            _abi.library().gqsgd_comm_destroy(handle)
+            raise
         return Shrunk(comm, list(members)[: comm.size], _CALLS[calls.value])
 
     def revoke(self) -> list[int]:
