@@ -14,6 +14,7 @@ namespace {
 
 // Of the silence that lets others take over, how often a rank shows that it runs.
 constexpr uint64_t kBeatsPerSilence = 8;
+constexpr uint64_t kBeatMinUs = 1000;
 // Of `patience` and `silence`: longer than any other rank waits for a rank that is not here.
 constexpr uint64_t kGiveUpPatiences = 2;
 constexpr uint64_t kGiveUpSilences = 16;
@@ -55,6 +56,7 @@ Membership::Membership(const MembershipOptions& options, const CallReport& repor
       beat_us_(now_us) {
   own_.entered = 1;
   own_.beat = 1;
+  own_.silence_us = options.silence_us;
   own_.report = report;
 }
 
@@ -119,10 +121,19 @@ void Membership::advance(uint64_t now_us) {
     }
   }
   const bool has_changed = memcmp(&shown_, &own_, sizeof own_) != 0;
-  if (!has_changed && now_us_ - beat_us_ < options_.silence_us / kBeatsPerSilence) return;
+  if (!has_changed && now_us_ - beat_us_ < beat_interval_us()) return;
   own_.beat += 1;
   beat_us_ = now_us_;
   shown_ = own_;
+}
+
+/** Ranks may differ in how long they wait: as often as the most impatient one expects it. */
+uint64_t Membership::beat_interval_us() const {
+  uint64_t least_us = options_.silence_us;
+  for (uint32_t rank = 0; rank < options_.size; ++rank) {
+    if (is_here(rank)) least_us = std::min(least_us, of(rank).silence_us);
+  }
+  return std::max(least_us / kBeatsPerSilence, kBeatMinUs);
 }
 
 /** Evidence of one is evidence for all; and a name is for one attempt. */

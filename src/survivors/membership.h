@@ -80,6 +80,7 @@ class Membership {
   bool is_quorum(const RankSet& ranks) const;
   Ballot highest_ballot() const;
 
+  uint64_t beat_interval_us() const;
   void share_news();
   void note_silence();
   bool learn();

@@ -91,6 +91,7 @@ struct Register {
   uint32_t decided = 0;  ///< 1: `accepted` is what all agree on
   LeadStage stage = LeadStage::none;
   uint64_t beat = 0;          ///< grows while its owner runs
+  uint64_t silence_us = 0;    ///< for which its owner waits for another rank's beat
   Ballot promised = 0;        ///< no proposal of a smaller ballot is accepted from now on
   Ballot accepted_ballot = 0;  ///< 0: nothing is accepted
   Proposal accepted;

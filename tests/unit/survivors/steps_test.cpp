@@ -1,5 +1,5 @@
-// Agreements in which a member has given up its end of a group that others may still decide for,
-// step by step.
+// Agreements step by step, of courses that seeds seldom have: a member has given up its end of a
+// group that others may still decide for; ranks differ in what they wait for.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -9,17 +9,23 @@
 namespace gq {
 namespace {
 
-constexpr uint64_t kPatienceUs = 300000;
-constexpr uint64_t kSilenceUs = 100000;
 constexpr uint64_t kLookUs = 5000;
 
-/** Three ranks, of which those that are connected see each other's newest register. */
-class ThreeRanks {
+/** How long a rank waits. */
+struct Limits {
+  uint64_t patience_us = 300000;
+  uint64_t silence_us = 100000;
+};
+
+/** Ranks of which those that are connected see each other's newest register. */
+class Ranks {
  public:
-  ThreeRanks() {
-    for (uint32_t rank = 0; rank < 3; ++rank) {
-      const MembershipOptions options{rank, 3, kPatienceUs, kSilenceUs};
-      ranks_.emplace_back(options, CallReport(), now_us_);
+  explicit Ranks(const std::vector<Limits>& limits) {
+    const auto size = static_cast<uint32_t>(limits.size());
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      const auto& [patience_us, silence_us] = limits[rank];
+      ranks_.emplace_back(MembershipOptions{rank, size, patience_us, silence_us}, CallReport(),
+                          now_us_);
     }
   }
 
@@ -55,7 +61,7 @@ class ThreeRanks {
   }
 
   bool all_have_begun(Ballot attempt, const RankSet& members) const {
-    for (uint32_t rank = 0; rank < 3; ++rank) {
+    for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       if (members.has(rank) && own(rank).begun != attempt) return false;
     }
     return true;
@@ -80,7 +86,7 @@ RankSet set_of(std::initializer_list<uint32_t> ranks) {
 
 /** Rank 0 alone has accepted a group of all, of which rank 1 has given up its end for one without
  *  rank 0; then ranks 0 and 2 decide for the first one. */
-void decide_without_end_of_1(ThreeRanks* ranks) {
+void decide_without_end_of_1(Ranks* ranks) {
   ASSERT_TRUE(ranks->run({1, 2, 0}, [&] { return ranks->own(0).accepted_ballot != 0; }));
   ASSERT_EQ(ranks->own(0).accepted.members, set_of({0, 1, 2}));
   ASSERT_TRUE(ranks->run({2, 1}, [&] { return ranks->own(1).stage == LeadStage::form; }));
@@ -91,7 +97,7 @@ void decide_without_end_of_1(ThreeRanks* ranks) {
 }
 
 TEST(DroppedEnds, GroupDecidedWithoutOneEnd_LaterLeaderDecidesForNoOther) {
-  ThreeRanks ranks;
+  Ranks ranks(std::vector<Limits>(3));
   decide_without_end_of_1(&ranks);
   ASSERT_TRUE(ranks.run({2, 1}, [&] {
     return ranks[1].outcome() != Membership::Outcome::undecided &&
@@ -103,12 +109,23 @@ TEST(DroppedEnds, GroupDecidedWithoutOneEnd_LaterLeaderDecidesForNoOther) {
 }
 
 TEST(DroppedEnds, RankThatFormsAnotherLearnsOfTheDecision_FormsItNoMore) {
-  ThreeRanks ranks;
+  Ranks ranks(std::vector<Limits>(3));
   decide_without_end_of_1(&ranks);
   EXPECT_NE(ranks[1].to_form(), 0u);
   ASSERT_TRUE(ranks.run({0, 1}, [&] { return ranks.own(1).decided != 0; }));
   EXPECT_EQ(ranks[1].to_form(), 0u);
   EXPECT_EQ(ranks[1].outcome(), Membership::Outcome::left_out);
+}
+
+/** The others would wait less for rank 3 than it would wait for them. Rank 4 does not come. */
+TEST(Silence, RankWithALongerTimeout_NotTakenForSilent) {
+  const Limits shorter{200000, 50000}, longer{20000000, 1000000};
+  Ranks ranks({shorter, shorter, shorter, longer, shorter});
+  ASSERT_TRUE(ranks.run({0, 1, 2, 3}, [&] {
+    return ranks[3].outcome() != Membership::Outcome::undecided;
+  }));
+  EXPECT_EQ(ranks[3].outcome(), Membership::Outcome::decided);
+  EXPECT_EQ(ranks[3].decision().members, set_of({0, 1, 2, 3}));
 }
 
 }  // namespace
