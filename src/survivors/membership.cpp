@@ -52,6 +52,7 @@ Membership::Membership(const MembershipOptions& options, const CallReport& repor
     : options_(options),
       seen_(options.size),
       now_us_(now_us),
+      advanced_us_(now_us),
       entered_us_(now_us),
       beat_us_(now_us) {
   own_.entered = 1;
@@ -104,8 +105,16 @@ Membership::Outcome Membership::outcome() const {
   return is_member && has_end ? Outcome::decided : Outcome::left_out;
 }
 
+/** A rank that was stopped has not waited meanwhile, and the others may have been stopped as well. */
+void Membership::leave_out_pause(uint64_t now_us) {
+  const uint64_t pause_us = now_us - advanced_us_;
+  if (pause_us > options_.silence_us) entered_us_ += pause_us - options_.silence_us;
+  advanced_us_ = now_us;
+}
+
 void Membership::advance(uint64_t now_us) {
   if (outcome() != Outcome::undecided) return;
+  leave_out_pause(now_us);
   now_us_ = now_us;
   share_news();
   note_silence();

@@ -80,6 +80,7 @@ class Membership {
   bool is_quorum(const RankSet& ranks) const;
   Ballot highest_ballot() const;
 
+  void leave_out_pause(uint64_t now_us);
   uint64_t beat_interval_us() const;
   void share_news();
   void note_silence();
@@ -107,7 +108,8 @@ class Membership {
   Register shown_;  ///< as it was at its newest beat
   std::vector<Seen> seen_;
   uint64_t now_us_;
-  const uint64_t entered_us_;
+  uint64_t advanced_us_;  // when it last went on
+  uint64_t entered_us_;   // later by the time for which it was stopped
   uint64_t beat_us_;
   bool has_offer_ = false;
   Ballot forming_ = 0;

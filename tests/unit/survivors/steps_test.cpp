@@ -29,6 +29,10 @@ class Ranks {
     }
   }
 
+  /** No rank runs for so long. */
+  void stop_all(uint64_t time_us) { now_us_ += time_us; }
+  uint64_t now_us() const { return now_us_; }
+
   Membership& operator[](uint32_t rank) { return ranks_[rank]; }
   const Register& own(uint32_t rank) const { return ranks_[rank].own(); }
 
@@ -126,6 +130,21 @@ TEST(Silence, RankWithALongerTimeout_NotTakenForSilent) {
   }));
   EXPECT_EQ(ranks[3].outcome(), Membership::Outcome::decided);
   EXPECT_EQ(ranks[3].decision().members, set_of({0, 1, 2, 3}));
+}
+
+/** Rank 2 does not come, and the whole job is suspended while the others wait for it. */
+TEST(Patience, AllAreStoppedForLong_MajorityGoesOn) {
+  for (const uint64_t waited_us : {20000, 290000, 320000, 390000}) {
+    Ranks ranks(std::vector<Limits>(3));
+    const uint64_t begin_us = ranks.now_us();
+    ASSERT_TRUE(ranks.run({0, 1}, [&] { return ranks.now_us() >= begin_us + waited_us; }));
+    ranks.stop_all(3600000000);
+    ASSERT_TRUE(ranks.run({0, 1}, [&] {
+      return ranks[1].outcome() != Membership::Outcome::undecided;
+    }));
+    EXPECT_EQ(ranks[1].outcome(), Membership::Outcome::decided) << waited_us << " us";
+    EXPECT_EQ(ranks[1].decision().members, set_of({0, 1})) << waited_us << " us";
+  }
 }
 
 }  // namespace
