@@ -141,7 +141,8 @@ class ElasticGroups:
         """Breaks this communicator on all ranks, without waiting for any, and returns the ranks
         that are known to have died or to have closed theirs."""
         dead, count = (c_int32 * self.size)(), c_int32()
-        check(_function("gqsgd_comm_revoke")(self._handle, dead, ctypes.byref(count)))
+        with interruptible():
+            check(_function("gqsgd_comm_revoke")(self._handle, dead, ctypes.byref(count)))
         return list(dead)[: count.value]
 
     @classmethod

@@ -122,3 +122,18 @@ def test_ctrl_c_in_shrink_leaves_no_member_behind_that_does_not_call(has_log):
         gqsgd.set_log(None)
         for comm in old:
             comm.close()
+
+
+def test_ctrl_c_while_revoke_logs_is_not_lost():
+    def press(number, line):
+        if "broken by REVOKED" in line:
+            signal.raise_signal(signal.SIGINT)
+
+    [comm] = gqsgd.Communicator.local(1)
+    gqsgd.set_log(press)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            comm.revoke()
+    finally:
+        gqsgd.set_log(None)
+        comm.close()
