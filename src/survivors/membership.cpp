@@ -14,6 +14,7 @@ namespace {
 
 // Of the silence that lets others take over, how often a rank shows that it runs.
 constexpr uint64_t kBeatsPerSilence = 8;
+constexpr uint64_t kBeatMinUs = 1000;
 // Of `patience` and `silence`: longer than any other rank waits for a rank that is not here.
 constexpr uint64_t kGiveUpPatiences = 2;
 constexpr uint64_t kGiveUpSilences = 16;
@@ -51,10 +52,12 @@ Membership::Membership(const MembershipOptions& options, const CallReport& repor
     : options_(options),
       seen_(options.size),
       now_us_(now_us),
+      advanced_us_(now_us),
       entered_us_(now_us),
       beat_us_(now_us) {
   own_.entered = 1;
   own_.beat = 1;
+  own_.silence_us = options.silence_us;
   own_.report = report;
 }
 
@@ -97,11 +100,21 @@ Ballot Membership::highest_ballot() const {
 
 Membership::Outcome Membership::outcome() const {
   if (own_.decided == 0) return own_.gave_up != 0 ? Outcome::left_out : Outcome::undecided;
-  return own_.accepted.members.has(options_.rank) ? Outcome::decided : Outcome::left_out;
+  const bool is_member = own_.accepted.members.has(options_.rank);
+  const bool has_end = own_.formed == own_.accepted.attempt;
+  return is_member && has_end ? Outcome::decided : Outcome::left_out;
+}
+
+/** A rank that was stopped has not waited meanwhile, and the others may have been stopped as well. */
+void Membership::leave_out_pause(uint64_t now_us) {
+  const uint64_t pause_us = now_us - advanced_us_;
+  if (pause_us > options_.silence_us) entered_us_ += pause_us - options_.silence_us;
+  advanced_us_ = now_us;
 }
 
 void Membership::advance(uint64_t now_us) {
   if (outcome() != Outcome::undecided) return;
+  leave_out_pause(now_us);
   now_us_ = now_us;
   share_news();
   note_silence();
@@ -117,10 +130,19 @@ void Membership::advance(uint64_t now_us) {
     }
   }
   const bool has_changed = memcmp(&shown_, &own_, sizeof own_) != 0;
-  if (!has_changed && now_us_ - beat_us_ < options_.silence_us / kBeatsPerSilence) return;
+  if (!has_changed && now_us_ - beat_us_ < beat_interval_us()) return;
   own_.beat += 1;
   beat_us_ = now_us_;
   shown_ = own_;
+}
+
+/** Ranks may differ in how long they wait: as often as the most impatient one expects it. */
+uint64_t Membership::beat_interval_us() const {
+  uint64_t least_us = options_.silence_us;
+  for (uint32_t rank = 0; rank < options_.size; ++rank) {
+    if (is_here(rank)) least_us = std::min(least_us, of(rank).silence_us);
+  }
+  return std::max(least_us / kBeatsPerSilence, kBeatMinUs);
 }
 
 /** Evidence of one is evidence for all; and a name is for one attempt. */
@@ -146,6 +168,7 @@ bool Membership::learn() {
     own_.accepted = of(peer).accepted;
     own_.decided = 1;
     own_.stage = LeadStage::none;
+    if (forming_ != 0) end_forming(forming_, false);
     return true;
   }
   return false;
@@ -169,10 +192,8 @@ void Membership::follow() {
   if (!leads) return;
   if (leader.stage == LeadStage::form) follow_form(leader);
   if (leader.stage != LeadStage::accept || own_.accepted_ballot == own_.promised) return;
-  const Proposal& proposed = leader.proposed;
-  if (proposed.members.has(options_.rank) && own_.formed != proposed.attempt) return;
   own_.accepted_ballot = own_.promised;
-  own_.accepted = proposed;
+  own_.accepted = leader.proposed;
 }
 
 void Membership::follow_form(const Register& leader) {
@@ -180,6 +201,7 @@ void Membership::follow_form(const Register& leader) {
   if (forming_ == attempt || !leader.proposed.members.has(options_.rank)) return;
   if (own_.formed == attempt || own_.failed == attempt) return;
   own_.formed = 0;  // its end of an earlier one is of no use: no quorum has accepted that
+  own_.begun = attempt;
   forming_ = attempt;
   forming_proposal_ = leader.proposed;
   forming_name_ = leader.name;
@@ -305,8 +327,10 @@ void Membership::propose(const RankSet& members) {
   own_.stage = LeadStage::form;
 }
 
-/** Proposes again what a quorum may have accepted. Its members had formed their ends; one that has
- *  formed another since then knew that no quorum had. */
+/** Proposes again what a quorum may have accepted. Its members had formed their ends. No quorum has
+ *  if one of them has begun another attempt since it was last accepted: the leader of that attempt
+ *  knew of none. One that was begun before shows nothing: the ranks that had accepted may have been
+ *  asked later than its leader. Then a member without its end is left out. */
 bool Membership::proposed_before() {
   Ballot newest = 0;
   for (uint32_t rank = 0; rank < options_.size; ++rank) {
@@ -317,7 +341,7 @@ bool Membership::proposed_before() {
   }
   for (uint32_t rank = 0; rank < options_.size && newest != 0; ++rank) {
     const bool is_member = own_.proposed.members.has(rank);
-    if (is_member && has_promised(rank) && of(rank).formed != own_.proposed.attempt) return false;
+    if (is_member && has_promised(rank) && of(rank).begun > newest) return false;
   }
   return newest != 0;
 }

@@ -27,7 +27,7 @@ class Membership {
  public:
   enum class Outcome {
     undecided,
-    decided,  ///< decision() is that of all, and this rank belongs to it
+    decided,  ///< decision() is that of all, and this rank belongs to it and has its end
     left_out  ///< the others go on without this rank, or it has given up
   };
 
@@ -80,6 +80,8 @@ class Membership {
   bool is_quorum(const RankSet& ranks) const;
   Ballot highest_ballot() const;
 
+  void leave_out_pause(uint64_t now_us);
+  uint64_t beat_interval_us() const;
   void share_news();
   void note_silence();
   bool learn();
@@ -106,7 +108,8 @@ class Membership {
   Register shown_;  ///< as it was at its newest beat
   std::vector<Seen> seen_;
   uint64_t now_us_;
-  const uint64_t entered_us_;
+  uint64_t advanced_us_;  // when it last went on
+  uint64_t entered_us_;   // later by the time for which it was stopped
   uint64_t beat_us_;
   bool has_offer_ = false;
   Ballot forming_ = 0;

@@ -91,6 +91,7 @@ struct Register {
   uint32_t decided = 0;  ///< 1: `accepted` is what all agree on
   LeadStage stage = LeadStage::none;
   uint64_t beat = 0;          ///< grows while its owner runs
+  uint64_t silence_us = 0;    ///< for which its owner waits for another rank's beat
   Ballot promised = 0;        ///< no proposal of a smaller ballot is accepted from now on
   Ballot accepted_ballot = 0;  ///< 0: nothing is accepted
   Proposal accepted;
@@ -100,6 +101,7 @@ struct Register {
   GroupName offer;         ///< a fresh name, of which this rank would be rank 0
   Ballot formed = 0;       ///< the attempt of which its owner has its end; 0: none
   Ballot failed = 0;       ///< the newest of which it cannot
+  Ballot begun = 0;        ///< the newest that it has begun to form: it has no end of any before
   RankSet dead;            ///< known by evidence never to act again
   RankSet silent;          ///< whose registers its owner has not seen change for some time
   CallReport report;

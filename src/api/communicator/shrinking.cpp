@@ -62,10 +62,11 @@ bool is_of_the_group(gqsgd_status code) {
 /** Says that a rank was lost or late, and not why. */
 bool is_loss(gqsgd_status code) { return code == GQSGD_PEER_LOST || code == GQSGD_TIMEOUT; }
 
-RankList list_of(const RankSet& set, uint32_t size) {
+/** Without rank `self`, which may be a member that has no end. */
+RankList others_of(const RankSet& set, uint32_t self, uint32_t size) {
   RankList list;
   for (uint32_t rank = 0; rank < size; ++rank) {
-    if (set.has(rank)) list.add(rank);
+    if (set.has(rank) && rank != self) list.add(rank);
   }
   return list;
 }
@@ -267,7 +268,7 @@ Status Shrinking::left_out() const {
     return fail(GQSGD_REVOKED,
                 "rank %u of %u: ranks %s go on without this rank, which did not answer them in "
                 "time; hint: it may join them as a newcomer (gqsgd_comm_reconfigure)",
-                rank_, size_, list_of(membership_.decision().members, size_).text());
+                rank_, size_, others_of(membership_.decision().members, rank_, size_).text());
   }
   if (membership_.missing().count() == 0 && !not_formed_.ok()) {
     return fail(GQSGD_REVOKED, "rank %u of %u: no group of the survivors formed: %s", rank_, size_,
@@ -278,7 +279,7 @@ Status Shrinking::left_out() const {
               "without this rank: they are not known to be dead, and those that answer are no "
               "strict majority of %u",
               rank_, size_, membership_.missing().count() == 1 ? "" : "s",
-              list_of(membership_.missing(), size_).text(),
+              others_of(membership_.missing(), rank_, size_).text(),
               static_cast<long long>(options_.timeout_ms), size_);
 }
 

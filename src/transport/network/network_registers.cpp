@@ -65,7 +65,9 @@ void NetworkRegisters::take_words() {
 }
 
 Status NetworkRegisters::make_name(gqsgd_unique_id* name) {
-  const NetworkAddress address = connections_.own_address();
+  NetworkAddress address = connections_.own_address();
+  // One rank has no connection to others, and none will look for it.
+  if (peers_.size() == 1) GQ_TRY(find_own_address({}, &address));
   if (address.family != 0) return make_network_id(address, name);
   return fail(GQSGD_SYSTEM, "rank %u has no connection whose address another group could have",
               rank_);

@@ -1,6 +1,7 @@
 // Groups that shrink without a coordinator: who goes on, with which bits, and who is left out.
 #include <gqsgd_elastic.h>
 #include <gqsgd_model.h>
+#include <gqsgd_network.h>
 #include <unistd.h>
 
 #include <thread>
@@ -8,6 +9,7 @@
 #include "tests/api/faults/support/call.h"
 #include "tests/support/operation.h"
 #include "tests/api/elastic/simulated_allreduce.h"
+#include "tests/api/network/network_ranks.h"
 #include "tests/support/socket_group.h"
 
 namespace gq::test {
@@ -115,6 +117,20 @@ TEST(Shrink, OneOfTwoIsLeft_GoesOnAlone) {
   EXPECT_EQ(shrunk[0].members, (std::vector<int32_t>{1}));
   reduce_all(shrunk, 0, "");
   destroy({comms[1]});
+}
+
+TEST(Shrink, NetworkOfOneRank_GoesOn) {
+  GQ_SKIP_WITHOUT_NETWORK();
+  gqsgd_unique_id id;
+  ASSERT_EQ(gqsgd_network_id_create("address=127.0.0.1", &id), GQSGD_OK);
+  gqsgd_comm comm = nullptr;
+  ASSERT_TRUE(is_ok(outcome_of(gqsgd_comm_create_network(&id, 0, 1, "", &comm))));
+  std::vector<Shrunk> shrunk(1);
+  shrink_all({comm}, "", &shrunk);
+  ASSERT_TRUE(is_ok(shrunk[0].outcome));
+  EXPECT_EQ(shrunk[0].members, (std::vector<int32_t>{0}));
+  reduce_all(shrunk, 0, "");
+  destroy({comm});
 }
 
 /** A rank that lives and does not come. */

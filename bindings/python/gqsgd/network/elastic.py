@@ -127,17 +127,22 @@ class ElasticGroups:
         members = (c_int32 * self.size)()
         joined = joined_fields("", ucx.with_path(options))
         results = ctypes.byref(handle), members, ctypes.byref(calls)
-        with interruptible():
-            check(_function("gqsgd_comm_shrink")(self._handle, *place, joined, *results))
-        assert handle.value is not None
-        comm = type(self)(handle.value)
+        try:
+            with interruptible():
+                check(_function("gqsgd_comm_shrink")(self._handle, *place, joined, *results))
+            assert handle.value is not None
+            comm = type(self)(handle.value)
+        except BaseException:  # Ctrl-C, as the others go on with this rank
+            _abi.library().gqsgd_comm_destroy(handle)
+            raise
         return Shrunk(comm, list(members)[: comm.size], _CALLS[calls.value])
 
     def revoke(self) -> list[int]:
         """Breaks this communicator on all ranks, without waiting for any, and returns the ranks
         that are known to have died or to have closed theirs."""
         dead, count = (c_int32 * self.size)(), c_int32()
-        check(_function("gqsgd_comm_revoke")(self._handle, dead, ctypes.byref(count)))
+        with interruptible():
+            check(_function("gqsgd_comm_revoke")(self._handle, dead, ctypes.byref(count)))
         return list(dead)[: count.value]
 
     @classmethod

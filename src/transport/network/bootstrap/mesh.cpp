@@ -89,7 +89,7 @@ Status Mesh::retry(uint32_t peer, int error) {
   link.setup = LinkSetup();
   link.step = Step::away;
   link.error = error;
-  link.retry_us = now_us + kRetryUs;
+  if (peer < token_.rank) link.retry_us = now_us + kRetryUs;  // a higher rank comes by itself
   if (error == ECONNRESET || now_us - link.first_failed_us < kGiveUpUs) return Status();
   return fail(
       GQSGD_SYSTEM,

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import gqsgd
+import numpy as np
 import pytest
 from gqsgd.interrupt import formed
 from gqsgd.network import ucx
@@ -90,3 +92,48 @@ def test_what_has_formed_is_returned_and_a_failure_is_raised():
     assert formed(lambda: member) is member and not member.closed.is_set()
     with pytest.raises(gqsgd.Timeout, match="of this test"):
         formed(lambda: (_ for _ in ()).throw(gqsgd.Timeout("of this test")))
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+def test_ctrl_c_in_shrink_leaves_no_member_behind_that_does_not_call(has_log):
+    old = gqsgd.Communicator.local(2, timeout_ms=TIMEOUT_MS)
+    pressed = threading.Event()
+
+    def press():
+        _thread.interrupt_main()
+        pressed.set()
+
+    def other():
+        pressed.wait()
+        with old[1].shrink().comm as comm:
+            comm.allreduce(np.zeros(100, np.float32), gqsgd.Quantizer("blocks-8"))
+
+    if has_log:
+        gqsgd.set_log(lambda number, line: None)
+    try:
+        with ThreadPoolExecutor(1) as threads:
+            shrinks = threads.submit(other)
+            threading.Timer(0.2, press).start()
+            with pytest.raises(KeyboardInterrupt):
+                old[0].shrink()
+            with pytest.raises(gqsgd.PeerLost, match="rank 0"):
+                shrinks.result(LIMIT_S)
+    finally:
+        gqsgd.set_log(None)
+        for comm in old:
+            comm.close()
+
+
+def test_ctrl_c_while_revoke_logs_is_not_lost():
+    def press(number, line):
+        if "broken by REVOKED" in line:
+            signal.raise_signal(signal.SIGINT)
+
+    [comm] = gqsgd.Communicator.local(1)
+    gqsgd.set_log(press)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            comm.revoke()
+    finally:
+        gqsgd.set_log(None)
+        comm.close()

@@ -1,6 +1,7 @@
 // Groups that form, and groups that cannot.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -418,6 +419,44 @@ TEST(NetworkBootstrap, ConnectionEndsWhenOneEndIsReady_RankComesAgain) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(fault_of(ranks), "");
+}
+
+double processor_ms_of_thread() {
+  rusage used;
+  getrusage(RUSAGE_THREAD, &used);
+  const timeval times[] = {used.ru_utime, used.ru_stime};
+  double ms = 0;
+  for (const timeval& time : times) {
+    ms += static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_usec) / 1e3;
+  }
+  return ms;
+}
+
+/** Rank 1 sleeps until rank 2, whose first connection to it has ended, comes again. */
+TEST(NetworkBootstrap, ConnectionOfAHigherRankEnds_TheOtherSleepsUntilItComesAgain) {
+  constexpr useconds_t kAwayUs = 1000000;
+  GroupPlan plan(3);
+  std::vector<FormedRank> ranks(3);
+  std::vector<std::thread> threads;
+  const NetworkToken second = plan.token(2);
+  const Visit comes_twice = [&](const NetworkTable& table) {
+    Hello hello;
+    hello.purpose = HelloPurpose::mesh;
+    hello.to_rank = 1;
+    come(second, table.members[1].address, hello);
+    usleep(kAwayUs);
+  };
+  double processor_ms = 0;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    auto token = std::make_shared<NetworkToken>(plan.token(rank));
+    threads.emplace_back([&, rank, token] {
+      ranks[rank] = form_rank(std::move(*token), Status(), rank == 2 ? comes_twice : Visit());
+      if (rank == 1) processor_ms = processor_ms_of_thread();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fault_of(ranks), "");
+  EXPECT_LT(processor_ms, kAwayUs / 1e3 / 10);
 }
 
 TEST(NetworkBootstrap, OverIpv6_AllConnected) {
