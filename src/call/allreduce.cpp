@@ -55,6 +55,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
 
 /** What an operation is made with; a blocking call has one of its own. */
 void Allreduce::forget_last_call() {
+  plan_ = Plan();  // make_plan() sets what a plan of its kind has, and nothing back
   phase_ = Phase::agree;
   events_ = 0;
   is_short_ = false;
