@@ -64,8 +64,8 @@ bool check_ranks(const Options& options) {
                                                    options.transport == "mpi");
   if (!others) return true;
   std::fprintf(stderr,
-               "gqsgd-perf-mpi: --ranks and --transport are of gqsgd-perf; here ranks are those that "
-               "mpirun starts\n");
+               "gqsgd-perf-mpi: --ranks and --transport are of gqsgd-perf; here ranks are those "
+               "that mpirun starts\n");
   return false;
 }
 

@@ -7,8 +7,8 @@
 namespace gq {
 namespace {
 
-/** Of the calling thread: `started` is no more. Destructors of static objects, which may make calls,
- *  run behind those of thread_local ones. */
+/** Of the calling thread: `started` is no more. Destructors of static objects, which may make
+ *  calls, run behind those of thread_local ones. */
 thread_local bool is_destroyed = false;
 
 /** By handles: this thread is no owner of a communicator that another one may destroy. */

@@ -86,7 +86,8 @@ std::vector<Collective> in_every_order() {
   return ordered;
 }
 
-/** The results of one rank: of requests that are all in flight at once, or of one after the other. */
+/** The results of one rank: of requests that are all in flight at once, or of one after the other.
+ */
 std::string results_of(int rank, gqsgd_comm comm, bool at_once, std::vector<Values>* results) {
   std::vector<std::unique_ptr<Started>> calls;
   for (const Collective& collective : in_every_order()) {
@@ -190,7 +191,7 @@ AtExit& at_exit() {
   return *object;
 }
 
-// Functions of atexit(), as destructors of static objects, run behind those of thread_local objects.
+// Functions of atexit(), as destructors of static objects, run behind those of thread_local ones.
 TEST(CustomRequests, MadeWhileTheProcessExits_AsEver) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
