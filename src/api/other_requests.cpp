@@ -1,24 +1,46 @@
 // Each thread remembers where it has started requests.
 #include "src/api/other_requests.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <vector>
+
+#include "src/support/immortal.h"
 
 namespace gq {
 namespace {
 
-/** Of the calling thread: `started` is no more. Destructors of static objects, which may make
- *  calls, run behind those of thread_local ones. */
-thread_local bool is_destroyed = false;
+/** By handles: a thread is no owner of a communicator that another one may destroy. */
+using Started = std::vector<gqsgd_comm>;
 
-/** By handles: this thread is no owner of a communicator that another one may destroy. */
-struct Started {
-  ~Started() { is_destroyed = true; }
+/** A thread's own. No thread_local object: without memory to register its destructor the C library
+ *  ends the process, and destructors of static objects, which may make calls, run behind it. */
+class StartedByThread {
+ public:
+  StartedByThread() : is_made_(pthread_key_create(&key_, free) == 0) {}
 
-  std::vector<gqsgd_comm> comms;
+  /** Null before make(). */
+  Started* get() const {
+    return is_made_ ? static_cast<Started*>(pthread_getspecific(key_)) : nullptr;
+  }
+  /** Throws std::bad_alloc. */
+  Started* make() const {
+    auto made = std::make_unique<Started>();
+    if (!is_made_ || pthread_setspecific(key_, made.get()) != 0) throw std::bad_alloc();
+    return made.release();
+  }
+
+ private:
+  static void free(void* started) { delete static_cast<Started*>(started); }
+
+  pthread_key_t key_ = 0;
+  bool is_made_;
 };
 
-thread_local Started started;
+const StartedByThread& started_by_thread() { return immortal<StartedByThread>(); }
 
 /** Whether requests are left, which another thread may be in. */
 bool makes_progress(Communicator& communicator) {
@@ -36,21 +58,23 @@ bool makes_progress(Communicator& communicator) {
 }  // namespace
 
 void note_request(const Communicator& communicator) {
-  if (is_destroyed) return;
+  Started* started = started_by_thread().get();
+  if (started == nullptr) started = started_by_thread().make();
   bool is_noted = false;
-  std::erase_if(started.comms, [&](gqsgd_comm noted) {
+  std::erase_if(*started, [&](gqsgd_comm noted) {
     SharedAccess access;
     const bool is_gone = access.find(noted) != GQSGD_OK;
     is_noted = is_noted || noted == communicator.handle;
     return is_gone;
   });
-  if (!is_noted) started.comms.push_back(communicator.handle);
+  if (!is_noted) started->push_back(communicator.handle);
 }
 
 bool progress_other_requests(const Endpoint* waiting) {
-  if (is_destroyed) return false;
+  Started* const started = started_by_thread().get();
+  if (started == nullptr) return false;
   bool has_others = false;
-  std::erase_if(started.comms, [&](gqsgd_comm noted) {
+  std::erase_if(*started, [&](gqsgd_comm noted) {
     SharedAccess access;
     if (access.find(noted) != GQSGD_OK) return true;  // it is destroyed, or of a parent
     if (&access->endpoint == waiting) return false;
