@@ -35,8 +35,9 @@ extern "C" {
  *  unless the option `nodes` says otherwise. Communicators of other ranks draw other random
  *  numbers, unless `stream_id` is given: see gqsgd_mpi_stream_of. UNSUPPORTED if MPI is not
  *  initialised, is finalised, or allows calls on another thread only. Errors of MPI are returned
- *  (BACKEND), whatever handler mpi_comm has. Destroy it before MPI_Finalize; afterwards that still
- *  frees what is left of it. */
+ *  (BACKEND), whatever handler mpi_comm has, but that errors in duplicating it, as where MPI has no
+ *  more context ids, go to its handler or that of MPI_COMM_WORLD before. Destroy it before
+ *  MPI_Finalize; afterwards that still frees what is left of it. */
 GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi(MPI_Comm mpi_comm, const char *options,
                                                  gqsgd_comm *comm);
 
@@ -162,11 +163,11 @@ static inline gqsgd_status gqsgd_mpi_number_nodes(MPI_Comm comm, int32_t *node_i
   MPI_Comm_rank(comm, &rank);
   node = rank;
   code = MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm);
-  if (code == MPI_SUCCESS) code = MPI_Bcast(&node, 1, MPI_INT32_T, 0, node_comm);
-  if (node_comm != MPI_COMM_NULL) MPI_Comm_free(&node_comm);
-  if (code == MPI_SUCCESS) {
-    code = MPI_Allgather(&node, 1, MPI_INT32_T, node_ids, 1, MPI_INT32_T, comm);
-  }
+  if (code != MPI_SUCCESS) return gqsgd_mpi_fail("MPI_Comm_split_type", code);
+  code = MPI_Bcast(&node, 1, MPI_INT32_T, 0, node_comm);
+  MPI_Comm_free(&node_comm);
+  if (code != MPI_SUCCESS) return gqsgd_mpi_fail("MPI_Bcast", code);
+  code = MPI_Allgather(&node, 1, MPI_INT32_T, node_ids, 1, MPI_INT32_T, comm);
   return code == MPI_SUCCESS ? GQSGD_OK : gqsgd_mpi_fail("MPI_Allgather", code);
 }
 
@@ -190,6 +191,21 @@ static inline gqsgd_status gqsgd_mpi_stream_of(MPI_Comm comm, int32_t size, int3
   return GQSGD_OK;
 }
 
+/** Whether a string of options, name=value,.., has a stream_id. */
+static inline int gqsgd_mpi_gives_stream(const char *options) {
+  static const char name[] = "stream_id";
+  while (options != NULL) {
+    options += strspn(options, " ");
+    if (strncmp(options, name, sizeof name - 1) == 0) {
+      const char *behind = options + sizeof name - 1;
+      if (behind[strspn(behind, " ")] == '=') return 1;
+    }
+    options = strchr(options, ',');
+    if (options != NULL) ++options;
+  }
+  return 0;
+}
+
 /** Makes the communicator with its own stream of random numbers, once all ranks may call MPI.
  *  numbers: memory for table.size of them. */
 static inline gqsgd_status gqsgd_mpi_connect(MPI_Comm comm, const char *options,
@@ -202,8 +218,8 @@ static inline gqsgd_status gqsgd_mpi_connect(MPI_Comm comm, const char *options,
   if (status == GQSGD_OK) status = gqsgd_mpi_number_nodes(comm, numbers);
   if (status != GQSGD_OK) return status;
   table->node_ids = numbers;
-  if (options == NULL) options = "";
-  if (strstr(options, "stream_id=") != NULL) return gqsgd_comm_create_custom(table, options, made);
+  if (gqsgd_mpi_gives_stream(options)) return gqsgd_comm_create_custom(table, options, made);
+  options = options == NULL ? "" : options + strspn(options, " ");
   size_bytes = strlen(options) + sizeof "stream_id=4294967295,";
   all = (char *)malloc(size_bytes);
   if (all == NULL) return gqsgd_fail(GQSGD_NO_MEMORY, "no memory for the options of an MPI group");

@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "gqsgd-perf: MPI has a program of its own: mpirun gqsgd-perf-mpi\n");
     return 2;
   }
+  if (options.transport.empty()) options.transport = "process";
+  if (options.rank_count == 0) options.rank_count = 2;
   if (!check_formats(options)) return 2;
   const std::string command = command_of(argc, argv);
   try {

@@ -58,6 +58,17 @@ class MpiPeers final : public Peers {
   }
 };
 
+/** False, with the reason printed, where ranks are asked for that are not those of mpirun. */
+bool check_ranks(const Options& options) {
+  const bool others = options.rank_count != 0 || !(options.transport.empty() ||
+                                                   options.transport == "mpi");
+  if (!others) return true;
+  std::fprintf(stderr,
+               "gqsgd-perf-mpi: --ranks and --transport are of gqsgd-perf; here ranks are those "
+               "that mpirun starts\n");
+  return false;
+}
+
 int run_rank(Options options, const std::string& command) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -77,9 +88,9 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   Options options;
   const Parsed parsed = parse_options(argc, argv, &options);
-  options.transport = "mpi";
   int result = parsed == Parsed::stop ? 0 : 2;
-  if (parsed == Parsed::run && check_formats(options)) {
+  if (parsed == Parsed::run && check_ranks(options) && check_formats(options)) {
+    options.transport = "mpi";
     try {
       result = run_rank(options, command_of(argc, argv));
     } catch (const std::exception& error) {

@@ -27,8 +27,8 @@ struct Options {
   Choice op;
   std::vector<std::string> formats;  ///< quantizer specs, "none" first
   std::vector<Choice> schedules;
-  int rank_count = 2;
-  std::string transport = "process";
+  int rank_count = 0;     ///< 0: not given
+  std::string transport;  ///< "": not given
   std::string comm_options;
   bool bind = false;      ///< each rank to a processor of its own, as long as there are some
   std::string json_path;  ///< "" for none

@@ -2,14 +2,12 @@
 #ifndef GQ_API_OTHER_REQUESTS_H
 #define GQ_API_OTHER_REQUESTS_H
 
-#include <memory>
-
 #include "src/api/communicator/communicator.h"
 
 namespace gq {
 
 /** The calling thread has started a request of the communicator. May throw std::bad_alloc. */
-void note_request(const std::shared_ptr<Communicator>& communicator);
+void note_request(const Communicator& communicator);
 
 /** Makes progress in the requests that the calling thread has started in communicators other than
  *  that of `waiting`, without waiting for any. True if there are some. Ranks may so wait for

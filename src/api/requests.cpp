@@ -31,7 +31,7 @@ Status hold(const ExclusiveAccess& access, gqsgd_request* request,
   if (request == nullptr) return fail(GQSGD_INVALID_ARGUMENT, "request is NULL");
   try {
     *held = std::make_shared<HeldRequest>();
-    if (access->endpoint.while_waiting != nullptr) note_request(access.shared());
+    if (access->endpoint.while_waiting != nullptr) note_request(*access);
   } catch (const std::bad_alloc&) {
     return fail(GQSGD_NO_MEMORY, "no memory for a request");
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "src/call/control_fields.h"
+#include "src/transport/culprit.h"
 
 namespace gq {
 namespace {
@@ -197,6 +198,22 @@ Status Agreement::outcome(const Endpoint& endpoint, Status own) {
   return endpoint.result.on ? compare_digests(endpoint) : Status();
 }
 
+Status Agreement::conclude(Endpoint& endpoint, const Status& own, bool* done) {
+  GQ_TRY(collect(endpoint, done));
+  if (!*done) return Status();
+  if (shared_failure_.ok()) {
+    const Status found = outcome(endpoint, own);
+    if (found.ok()) return take_damage(endpoint);
+    const bool is_broken = found.code() == GQSGD_PROTOCOL || found.code() == GQSGD_INTEGRITY;
+    if (is_broken && !diverged_) return found;  // the transport sends nothing any more
+    shared_failure_ = found;
+  }
+  *done = false;
+  bool flushed = false;
+  GQ_TRY(endpoint.host->flushed(&flushed));
+  return flushed ? shared_failure_ : Status();
+}
+
 /** All ranks compare the same numbers and say the same. */
 Status Agreement::compare_digests(const Endpoint& endpoint) {
   const std::vector<uint64_t>& digests = endpoint.digests;
@@ -255,6 +272,7 @@ Status Agreement::check_damage(const Endpoint& endpoint, const char* operation, 
               endpoint.sequence, operation, found_by, words[kSenderWord], what, found_by);
 }
 
+/** What follows where a control message was changed on its way, and the others agree. */
 Status Agreement::take_damage(Endpoint& endpoint) const {
   if (!is_damaged_) return Status();
   return endpoint.messages.take_damaged_control(damaged_rank_, endpoint.sequence);
@@ -262,7 +280,19 @@ Status Agreement::take_damage(Endpoint& endpoint) const {
 
 float Agreement::global_norm() const { return norm_.result(); }
 
+Status Agreement::leaving_timed_out(const Endpoint& endpoint, int64_t waited_ms,
+                                    uint32_t* culprit) const {
+  const uint32_t peer = endpoint.host->unflushed_peer();
+  const Culprit found(*endpoint.host, peer, kStoppedOrSlow);
+  *culprit = found.rank();
+  return fail(GQSGD_TIMEOUT,
+              "call %" PRIu64 ", %s: rank %u waited %" PRId64
+              " ms for rank %u to take its control message; %s (timeout_ms sets the limit)",
+              endpoint.sequence, operation_, endpoint.rank(), waited_ms, peer, found.clause());
+}
+
 Status Agreement::timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const {
+  if (!shared_failure_.ok()) return leaving_timed_out(endpoint, waited_ms, culprit);
   RankList missing;
   GQ_TRY(find_missing(endpoint, next_rank_, &missing, culprit));
   if (*culprit == endpoint.rank()) {

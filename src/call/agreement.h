@@ -46,20 +46,25 @@ class Agreement {
 
   uint32_t controls_read() const { return next_rank_; }
 
+  /** True once the control messages of all ranks are here. */
+  bool compared(const Endpoint& endpoint) const { return next_rank_ == endpoint.size(); }
+
   /** After collect() is done: OK, or the same failure on every rank. `own` is this rank's refusal.
    */
   Status outcome(const Endpoint& endpoint, Status own);
 
+  /** Both in one: *done once the outcome is OK. A failure is returned when the own control message
+   *  has left, without which the others do not come to it. */
+  Status conclude(Endpoint& endpoint, const Status& own, bool* done);
+
   /** True if the outcome is that results of the call before differ. */
   bool found_divergence() const { return diverged_; }
-
-  /** After an OK outcome: what follows where a control message was changed on its way. */
-  Status take_damage(Endpoint& endpoint) const;
 
   /** The norm of all ranks; only after an OK outcome. */
   float global_norm() const;
 
-  /** TIMEOUT of a rank that waited for control messages, which names the ranks that are missing. */
+  /** TIMEOUT of a rank that waited for control messages, which names the ranks that are missing, or
+   *  for its own to leave. */
   Status timed_out(Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const;
 
   /** Adds the ranks from `next_rank` on that have not made this call, without those that another
@@ -69,6 +74,8 @@ class Agreement {
                              uint32_t* first);
 
  private:
+  Status take_damage(Endpoint& endpoint) const;
+  Status leaving_timed_out(const Endpoint& endpoint, int64_t waited_ms, uint32_t* culprit) const;
   void add(uint32_t rank, const ControlMessage& control);
   Status compare_digests(const Endpoint& endpoint);
 
@@ -87,6 +94,7 @@ class Agreement {
   bool diverged_ = false;
   bool is_damaged_ = false;
   uint32_t damaged_rank_ = 0;  // the first whose control message was changed on its way
+  Status shared_failure_;      // the outcome, while the own control message is leaving
   GlobalNorm norm_;
 };
 

@@ -55,6 +55,7 @@ Status Allreduce::begin(Endpoint& endpoint, const Call& call, Status own) {
 
 /** What an operation is made with; a blocking call has one of its own. */
 void Allreduce::forget_last_call() {
+  plan_ = Plan();  // make_plan() sets what a plan of its kind has, and nothing back
   phase_ = Phase::agree;
   events_ = 0;
   is_short_ = false;
@@ -262,11 +263,9 @@ void Allreduce::keep_digest() {
 
 Status Allreduce::agree(bool* done) {
   const uint32_t before = agreement_.controls_read();
-  GQ_TRY(agreement_.collect(*endpoint_, done));
+  const Status status = agreement_.conclude(*endpoint_, own_, done);
   events_ += agreement_.controls_read() - before;
-  if (!*done) return Status();
-  GQ_TRY(agreement_.outcome(*endpoint_, own_));
-  return agreement_.take_damage(*endpoint_);
+  return status;
 }
 
 Status Allreduce::allocate_workspace() {

@@ -46,7 +46,7 @@ class Allreduce {
    *  or the transport's word for a rank that broke the group. */
   bool compared() const {
     return phase_ == Phase::measure ? measuring_->compared()
-                                    : agreement_.controls_read() == endpoint_->size();
+                                    : agreement_.compared(*endpoint_);
   }
 
   /** True once more than arguments may move: a failure from then on breaks the communicator. */

@@ -63,10 +63,8 @@ Status Measuring::advance(bool* done) {
   *done = false;
   if (phase_ == Phase::agree) {
     bool all = false;
-    GQ_TRY(agreement_.collect(*endpoint_, &all));
+    GQ_TRY(agreement_.conclude(*endpoint_, Status(), &all));
     if (!all) return Status();
-    GQ_TRY(agreement_.outcome(*endpoint_, Status()));
-    GQ_TRY(agreement_.take_damage(*endpoint_));
     if (endpoint_->messages.found()) return endpoint_->messages.failure();
     phase_ = Phase::work;  // a failure from here on is this rank's alone
     GQ_TRY(allocate());

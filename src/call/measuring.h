@@ -27,7 +27,7 @@ class Measuring {
   /** Changes whenever something has happened. */
   uint64_t steps_made() const { return steps_made_ + agreement_.controls_read(); }
   /** True once the control messages of all ranks are here. */
-  bool compared() const { return agreement_.controls_read() == endpoint_->size(); }
+  bool compared() const { return agreement_.compared(*endpoint_); }
   /** False while a failure is one that all ranks get: another rank may not measure at all. */
   bool agreed() const { return phase_ != Phase::agree; }
 

@@ -32,7 +32,7 @@ Status destroy(gqsgd_comm comm) {
   if (!communicator) return check_handle(comm);  // another thread was faster
   communicator->requests.close();
   // A thread that found the queue open is inside by now; a later one finds it closed.
-  if (communicator->busy.load(std::memory_order_acquire)) {
+  if (communicator->occupant.load(std::memory_order_acquire) != Occupant::none) {
     abort_group(communicator->endpoint, "was destroyed during a call");
   }
   log_destroyed(*communicator);

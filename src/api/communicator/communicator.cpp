@@ -2,6 +2,8 @@
 #include "src/api/communicator/communicator.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "src/api/communicator/comm_log.h"
 #include "src/api/handles.h"
@@ -140,10 +142,11 @@ Status add(std::unique_ptr<HostTransport> host, std::unique_ptr<StreamTransport>
   seen_communicators.store(&communicators(), std::memory_order_release);
   const uintptr_t token = communicators().add(communicator);
   if (token == 0) return fail(GQSGD_NO_MEMORY, "no memory for a communicator");
+  communicator->handle = reinterpret_cast<gqsgd_comm>(token);
   name_in_log(communicator.get(), token);
   const Status ready = get_ready(continued, communicator.get());
   if (ready.ok()) {
-    *comm = reinterpret_cast<gqsgd_comm>(token);
+    *comm = communicator->handle;
   } else {
     communicators().remove(token);
   }
@@ -221,8 +224,25 @@ Status SharedAccess::begin(gqsgd_comm comm) {
   return found == GQSGD_OK ? Status() : check_found(comm, communicator_);
 }
 
+namespace {
+
+/** False if another thread is in a call. */
+bool occupy(Communicator* communicator) {
+  for (;;) {
+    Occupant found = Occupant::none;
+    if (communicator->occupant.compare_exchange_strong(found, Occupant::caller,
+                                                       std::memory_order_acquire)) {
+      return true;
+    }
+    if (found == Occupant::caller) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(10));
+  }
+}
+
+}  // namespace
+
 ExclusiveAccess::~ExclusiveAccess() {
-  if (entered_) communicator_->busy.store(false, std::memory_order_release);
+  if (entered_) communicator_->occupant.store(Occupant::none, std::memory_order_release);
 }
 
 Status ExclusiveAccess::enter(gqsgd_comm comm) {
@@ -233,7 +253,7 @@ Status ExclusiveAccess::enter(gqsgd_comm comm) {
 
 Status ExclusiveAccess::enter(std::shared_ptr<Communicator> communicator) {
   communicator_ = std::move(communicator);
-  entered_ = !communicator_->busy.exchange(true, std::memory_order_acquire);
+  entered_ = occupy(communicator_.get());
   if (entered_) return Status();
   return fail(GQSGD_BUSY,
               "rank %u's communicator is in use by another thread; one thread at a time may call",

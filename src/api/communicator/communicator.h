@@ -15,6 +15,10 @@
 
 namespace gq {
 
+/** The thread inside a communicator: in a call, or one that waits in another communicator and looks
+ *  at requests here meanwhile, without waiting (other_requests.h). */
+enum class Occupant : uint8_t { none, caller, helper };
+
 struct Communicator {
   Workers workers;
   Endpoint endpoint;
@@ -22,9 +26,10 @@ struct Communicator {
    *  on a stream. */
   std::unique_ptr<StreamTransport> device_end;
   RequestQueue requests{&endpoint};
-  std::atomic<bool> busy{false};
+  std::atomic<Occupant> occupant{Occupant::none};
   std::atomic<uint64_t> next_step{0};  ///< gqsgd_comm_counter, unless a device counts
   uint64_t fork_generation = 0;
+  gqsgd_comm handle = nullptr;
   std::string transport_name;
   CommOptions options;                                 ///< as it was made
   bool was_followed = false;  ///< gqsgd_comm_shrink has decided about it
@@ -92,7 +97,8 @@ class SharedAccess {
   std::atomic<uint32_t>* visits_ = nullptr;
 };
 
-/** Lets one thread into a communicator for as long as it lives; BUSY to a second one. */
+/** Lets one thread into a communicator for as long as it lives; BUSY to a second one. One that only
+ *  looks at requests is waited for. */
 class ExclusiveAccess {
  public:
   ExclusiveAccess() = default;

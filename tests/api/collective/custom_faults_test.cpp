@@ -12,6 +12,7 @@
 #include "tests/support/operation.h"
 #include "tests/support/ranks.h"
 #include "tests/support/socket_group.h"
+#include "tests/support/wrapped_sockets.h"
 
 namespace gq::test {
 namespace {
@@ -251,6 +252,84 @@ TEST(CustomFaults, Mismatch_NamedOnAllRanks_GroupUsable) {
     return allreduce(comm, good, Values(100, 1.0f), &result);
   };
   EXPECT_EQ(run_threads(custom_comms(socket_tables(3), ""), body), "");
+}
+
+/** Sockets whose messages leave a few waits after they were sent. */
+struct LaggingSockets {
+  struct Send {
+    int32_t peer;
+    const void* bytes;
+    size_t size_bytes;
+    int waits_left = 3;
+    uint64_t request = 0;
+  };
+
+  gqsgd_transport sockets;
+  std::vector<Send> sends;
+
+  int32_t done(uint64_t request) {
+    const Send& send = sends[request - kFirstOwnRequest];
+    int32_t done = 0;
+    size_t size_bytes = 0;
+    if (send.waits_left == 0) sockets.test(sockets.user, send.request, &done, &size_bytes);
+    return done;
+  }
+};
+
+gqsgd_transport lagging(LaggingSockets* self) {
+  gqsgd_transport table = wrapped(self);
+  table.send = [](void* user, int32_t peer, const void* bytes, size_t size, uint64_t* request) {
+    LaggingSockets& self = *static_cast<LaggingSockets*>(user);
+    *request = kFirstOwnRequest + self.sends.size();
+    self.sends.push_back({peer, bytes, size});
+    return 0;
+  };
+  table.progress = [](void* user, int32_t timeout_us) {
+    LaggingSockets& self = *static_cast<LaggingSockets*>(user);
+    for (LaggingSockets::Send& send : self.sends) {
+      if (timeout_us == 0 || send.waits_left == 0 || --send.waits_left > 0) continue;
+      self.sockets.send(self.sockets.user, send.peer, send.bytes, send.size_bytes, &send.request);
+    }
+    return self.sockets.progress(self.sockets.user, timeout_us < 100 ? timeout_us : 100);
+  };
+  return table;
+}
+
+// A rank that knows how the call ends goes, but not before the others can know it: they have no
+// other channel.
+TEST(CustomFaults, AllRanksFailAlike_ControlMessagesLeaveFirst) {
+  constexpr int kRanks = 3;
+  const auto sockets = socket_tables(kRanks);
+  LaggingSockets slow[] = {{sockets[1], {}}, {sockets[2], {}}};
+  const auto body = [](int rank, gqsgd_comm comm) -> std::string {
+    Values result;
+    const Operation refused{"blocks-8", GQSGD_SCHEDULE_RING};
+    std::string failure = allreduce(comm, refused, Values(100, 1.0f), &result);
+    if (failure.find("INVALID_ARGUMENT") == std::string::npos) return "refused: " + failure;
+    const Operation bad{rank == 1 ? "paper-gl4" : "paper-gl8", GQSGD_SCHEDULE_RING};
+    failure = allreduce(comm, bad, Values(100, 1.0f), &result);
+    return failure.find("MISMATCH") != std::string::npos ? "" : "differs: " + failure;
+  };
+  const auto comms =
+      custom_comms({sockets[0], lagging(&slow[0]), lagging(&slow[1])}, "timeout_ms=2000");
+  EXPECT_EQ(run_threads(comms, body), "");
+}
+
+TEST(CustomFaults, ControlMessageNeverLeaves_TimeoutNamesPeer) {
+  const std::vector<gqsgd_transport> inner = socket_tables(2);
+  FaultySockets users[] = {{inner[0], {}}, {inner[1], {Fault::kStuck, 0}}};
+  const auto body = [](int rank, gqsgd_comm comm) -> std::string {
+    Values result;
+    const Operation bad{rank == 1 ? "paper-gl4" : "paper-gl8", GQSGD_SCHEDULE_RING};
+    const std::string failure = allreduce(comm, bad, Values(100, 1.0f), &result);
+    const char* const expected =
+        rank == 0 ? "MISMATCH" : "ms for rank 0 to take its control message; it is stopped";
+    return failure.find(expected) != std::string::npos ? "" : failure;
+  };
+  EXPECT_EQ(run_threads(custom_comms({with_fault(&users[0]), with_fault(&users[1])},
+                                     "timeout_ms=500"),
+                        body),
+            "");
 }
 
 class BadTable : public testing::Test {

@@ -17,6 +17,7 @@
 
 #include "tests/api/faults/support/call.h"
 #include "tests/api/faults/support/fail_nth.h"
+#include "tests/support/socket_group.h"
 #include "tests/unit/transport/children.h"
 
 namespace gq::test {
@@ -269,6 +270,35 @@ Trial start_request(unsigned long nth) {
 }
 
 TEST(FailingCalls, Requests_Reported) { fail_each(start_request, 2); }
+
+/** The first start of a thread, over a transport whose callers make progress: "end" if it makes
+ *  fewer calls. */
+std::string first_start(unsigned long nth) {
+  Trial trial;
+  const char* failed = nullptr;
+  Call call(0);
+  const gqsgd_comm comm = custom_comms(socket_tables(1), "")[0];
+  std::thread([&] {
+    fail_nth(nth);
+    const bool started = trial.note(call.start(comm));
+    fail_nth_pause();
+    failed = fail_nth_failed();
+    if (started) trial.note(gqsgd_request_wait(call.request));
+  }).join();
+  trial.note(gqsgd_comm_destroy(comm));
+  return failed == nullptr ? "end" : gqsgd_status_name(trial.status);
+}
+
+TEST(FailingCalls, FirstRequestOfAThreadOverSockets_Reported) {
+  unsigned long nth = 1;
+  for (std::string line; line != "end"; ++nth) {
+    Child child([&] { return first_start(nth); });
+    line = child.line();
+    EXPECT_TRUE(line == "NO_MEMORY" || line == "end") << "call " << nth << ": " << line;
+    ASSERT_LT(nth, 100u);
+  }
+  EXPECT_GT(nth, 4u);  // the request, and the list of its thread
+}
 
 using ThreeComms = gqsgd_comm[3];
 

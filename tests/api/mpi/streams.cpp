@@ -35,6 +35,25 @@ uint32_t digest(uint32_t first, uint32_t second) {
   return ((2166136261u ^ first) * 16777619u ^ second) * 16777619u;
 }
 
+/** A stream is given by the option of that name alone, however it is written. */
+std::string ways_to_write(int column, int rank, uint32_t stream_of_column) {
+  const struct {
+    const char* options;
+    uint32_t stream_id;
+  } cases[] = {{"interface=stream_id=7", stream_of_column},  // ignored over MPI, but for its name
+               {"", stream_of_column},
+               {"  ", stream_of_column},
+               {"timeout_ms=60000, stream_id = 7", 7},
+               {" stream_id=7,threads=1", 7}};
+  std::string failures;
+  for (const auto& one : cases) {
+    Values result;
+    const std::string failure = reduce_in(column, rank, one.options, &result);
+    failures += failure.empty() ? expect(result, one.stream_id, one.options) : failure;
+  }
+  return failures;
+}
+
 std::string streams(const World& world) {
   const auto rank = static_cast<uint32_t>(world.rank);
   const uint32_t row = rank / kSide, column = rank % kSide;
@@ -48,7 +67,8 @@ std::string streams(const World& world) {
   failures += expect(of_column, digest(column, kSide + column), "column");
   failures += expect(given, 7, "a stream that was given");
   if (difference(of_row, of_column).empty()) failures += "rows and columns draw alike";
-  return failures;
+  return failures + ways_to_write(static_cast<int>(column), world.rank,
+                                  digest(column, kSide + column));
 }
 
 }  // namespace

@@ -49,3 +49,14 @@ def test_calls_of_more_bytes_than_the_machine_has_are_a_sentence(build_directory
                           capture_output=True, timeout=TIMEOUT_S)
     assert done.returncode == 2
     assert done.stderr == ("gqsgd-perf: no memory for 4294967296000000 bytes that ranks share\n")
+
+
+def test_ranks_over_mpi_are_those_of_mpirun(build_directory):
+    command = ["mpirun", "-n", "1", build_directory / "bench/gqsgd-perf-mpi"]
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    for options in ("--ranks", "4"), ("--transport", "local"):
+        done = subprocess.run([*command, *options], text=True, capture_output=True,
+                              timeout=TIMEOUT_S, env=environment)
+        assert done.returncode == 2
+        assert "--ranks and --transport are of gqsgd-perf; here ranks are" in done.stderr
