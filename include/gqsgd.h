@@ -238,7 +238,7 @@ gqsgd_status gqsgd_allreduce(gqsgd_comm comm, gqsgd_quantizer quantizer, const v
                              const gqsgd_config *config, void *stream);
 
 /** The same for tensors of counts[k] elements, each with norms of its own. recv[k] is send[k] or
- *  disjoint from all others; arrays are copied. Not with SPARSE. Allocates 32 bytes per tensor. */
+ *  disjoint from all others; arrays are copied. Not with SPARSE. Allocates 80 bytes per tensor. */
 gqsgd_status gqsgd_allreduce_many(gqsgd_comm comm, gqsgd_quantizer quantizer,
                                   const void *const *send, void *const *recv, const size_t *counts,
                                   size_t tensor_count, gqsgd_dtype dtype, gqsgd_op op,

@@ -50,13 +50,12 @@ Status RequestQueue::await_turn() {
 
 void RequestQueue::close() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     closing_ = true;
     if (first_ != nullptr) abort_group(*endpoint_, "was destroyed during a call");
-    // The thread that runs the first one ends it, and the others after it.
-    while (!thread_.is_there() && !driven_ && first_ != nullptr) {
-      finish_first(endpoint_->failure.get());
-    }
+    // The thread that runs the first one ends it, and the others after it. It notices the abort.
+    ended_.wait(lock, [this] { return !driven_; });
+    while (!thread_.is_there() && first_ != nullptr) finish_first(endpoint_->failure.get());
     work_.notify_all();
   }
   thread_.join();
@@ -99,6 +98,7 @@ void RequestQueue::progress(const Request* until, bool may_sleep) {
   }
   driven_ = false;
   while (closing_ && first_ != nullptr) finish_first(endpoint_->failure.get());
+  ended_.notify_all();
 }
 
 /** False if it has to be waited for. A broken communicator ends what has not begun at once. */

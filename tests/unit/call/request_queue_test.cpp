@@ -197,6 +197,7 @@ TEST(RequestsOfCallersThread, AnotherThreadClosesTheQueueDuringAWait_End) {
   std::thread closer([&] {
     while (ranks[0]->endpoint.calls == 0) std::this_thread::yield();
     ranks[0]->queue->close();
+    EXPECT_TRUE(first->has_ended() && second->has_ended()) << "buffers are the caller's again";
   });
   ranks[0]->queue->wait(*first);
   closer.join();

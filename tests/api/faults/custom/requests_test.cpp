@@ -128,7 +128,7 @@ TEST(CustomRequests, CollectivesOfEveryKindInTurn_BitsOfThreads) {
 
 /** Three floats to add, over and over. */
 struct Sum {
-  explicit Sum() : quantizer("none") {}
+  Sum() : quantizer("none") {}
   gqsgd_status start(gqsgd_comm comm) {
     return gqsgd_allreduce_start(comm, quantizer.get(), values, result, 3, GQSGD_FLOAT32,
                                  GQSGD_SUM, nullptr, nullptr, &request);
