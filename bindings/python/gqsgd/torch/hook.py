@@ -155,7 +155,7 @@ class HookState:
         self._records = Records(self._budget)
         self._calls = Calls(
             self._assignment, self._records, self._budget, self._schedule, self._gathers)
-        self._steps = Steps()
+        self._steps, self._passes = Steps(), ddp.Passes()
         self._waiting: list[Any] = []  # outcomes of buckets that are not on their way yet
         self._device: torch.device | None = None  # of the gradients
         self._borrowed: gqsgd.Communicator | None = None
@@ -324,7 +324,7 @@ class HookState:
             self._unused.end()
 
     def _disconnect(self) -> None:
-        self._waiting = []
+        self._waiting, self._passes = [], ddp.Passes()
         if self._end is not None:
             self._end()
         self._lane = self._end = None
@@ -380,7 +380,8 @@ class HookState:
 
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Starts to average a bucket; the future holds its buffer. For hooks of your own, which do
-        not wait for it where floats are gathered: it is set after the last bucket was given."""
+        not wait for it where floats are gathered, nor in the first two passes after
+        load_state_dict: it is set after the last bucket was given."""
         if self._unused is not None:
             self._unused.used()
         buffer = bucket.buffer()
@@ -389,12 +390,12 @@ class HookState:
             raise gqsgd.InvalidArgument("an unpickled state: call bind(model) before backward")
         lane = self._way(buffer.device)
         lane.comm.check()
-        outcome = lane.outcome(buffer)
-        if bucket.index() == 0:
+        outcome, place = lane.outcome(buffer), self._passes.place(bucket)
+        if place.is_first:
             lane.begin()
             self._begin()
         self._waiting.append(outcome)
-        recorded = self._calls.of(self._layout.parts(bucket), bucket.is_last())
+        recorded = self._calls.of(self._layout.parts(bucket, place), place.is_last)
         if recorded:
             calls = [call for call, _ in recorded]
             if lane.on_host:
@@ -403,7 +404,7 @@ class HookState:
             if not self._calls.is_gathering:
                 complete, self._waiting = self._waiting, []
             lane.run(calls, complete, [record for _, record in recorded])
-        if bucket.is_last():
+        if place.is_last:
             self._steps.end()
         return outcome.future()
 
