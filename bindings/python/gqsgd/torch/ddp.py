@@ -89,4 +89,16 @@ def _models_of(state: object) -> Iterator[DistributedDataParallel]:
 
 def _models() -> list[DistributedDataParallel]:
     # Not isinstance(), which asks objects that may answer anything.
-    return [each for each in gc.get_objects() if issubclass(type(each), DistributedDataParallel)]
+    return [each for each in _objects() if issubclass(type(each), DistributedDataParallel)]
+
+
+def _objects() -> list[object]:
+    """All that the collector knows. It lists none that gc.freeze() has hidden, as programs hide
+    their model: these are shown for a moment, and what was made since is hidden with them."""
+    if gc.get_freeze_count() == 0:
+        return gc.get_objects()
+    gc.unfreeze()
+    try:
+        return gc.get_objects()
+    finally:
+        gc.freeze()
