@@ -428,6 +428,11 @@ def allreduce_hook(
             f"state is a {type(state).__name__}; hint: model.register_comm_hook("
             "gqsgd.torch.HookState(), gqsgd.torch.allreduce_hook)"
         )
+    if isinstance(bucket, tuple):  # a gradient and its parameter
+        raise gqsgd.Unsupported(
+            "torch._dynamo.config.optimize_ddp is a Python reducer's, which has no buckets; hint: "
+            "optimize_ddp = True before DistributedDataParallel(...)"
+        )
     return state.reduce(bucket)
 
 
