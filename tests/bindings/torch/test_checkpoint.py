@@ -151,9 +151,9 @@ def test_an_unpickled_rotated_state_is_bound_to_its_model(torch_groups):
     torch_groups(2).run(unbound)
 
 
-def keyed(quantizer):
-    """The first pass is one step of one state, in which no two calls draw the same."""
-    model, state = models.hooked(models.Mixed(), quantizer, ddp=STATIC)
+def keyed(make, ddp, quantizer):
+    """Each pass is one step of the state, in which no two calls draw the same."""
+    model, state = models.hooked(make(), quantizer, ddp=ddp)
     keys, reduce = [], state.connect().allreduce_many
 
     class Kept:
@@ -168,7 +168,8 @@ def keyed(quantizer):
     for step in range(3):
         models.train(model, [step])
         assert state.step == step + 1
-        assert len(state.report().rows) == len(list(model.parameters()))
+        with_gradient = [g for g in models.gradients(model) if g is not None]
+        assert len(state.report().rows) >= len(with_gradient)
     state._lane.comm = comm
     state.close()
     assert {step for step, _ in keys} == {0, 1, 2}
@@ -176,10 +177,45 @@ def keyed(quantizer):
     return models.digest(model.parameters())
 
 
-@pytest.mark.parametrize("quantizer", ["blocks-8", "rotated-4"])
-def test_a_pass_is_a_step_whose_calls_have_keys_of_their_own(torch_groups, quantizer):
-    first, second = torch_groups(2).run(keyed, quantizer)
+def without_first_bucket():
+    """The first bucket has the last layer."""
+    net = models.perceptron()
+    net.append(torch.nn.Linear(64, 64))
+    net.forward = lambda x: torch.nn.Sequential.forward(net[:5], x)
+    return net
+
+
+def without_last_bucket():
+    net = models.perceptron()
+    net.insert(0, torch.nn.Linear(64, 64))
+    net.forward = lambda x: torch.nn.Sequential.forward(net[1:], x)
+    return net
+
+
+SKIPPING = {"bucket_cap_mb": 0.01, "find_unused_parameters": True,
+            "skip_all_reduce_unused_params": True}
+
+
+@pytest.mark.parametrize(("make", "ddp"), [
+    (models.Mixed, STATIC), (without_first_bucket, SKIPPING), (without_last_bucket, SKIPPING)])
+def test_a_pass_is_a_step_whose_calls_have_keys_of_their_own(torch_groups, make, ddp):
+    first, second = torch_groups(2).run(keyed, make, ddp, "blocks-8")
     assert first == second
+
+
+def skipping_where_the_last_is_waited_for():
+    for options in ({"gather_floats": True}, {}):
+        model, state = models.hooked(without_last_bucket(), ddp=SKIPPING, **options)
+        if not options:
+            models.train(model, [0])
+            state.load_state_dict(state.state_dict())
+        with pytest.raises(gqsgd.Unsupported, match="leaves out buckets"):
+            models.train(model, [1])
+        state.close()
+
+
+def test_no_bucket_is_waited_for_that_never_comes(torch_groups):
+    torch_groups(2).run(skipping_where_the_last_is_waited_for)
 
 
 def of_static_graph(make, options, saved=None):

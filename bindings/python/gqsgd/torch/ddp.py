@@ -1,9 +1,10 @@
 """What a hook has to find out of DistributedDataParallel: its process group, and which bucket is
 the first of a backward pass and which the last.
 
-A bucket says so itself, but not in the first pass with static_graph=True. That one reduces when
+Buckets are numbered, but not in the first pass with static_graph=True. That one reduces when
 backward is over, and each of its buckets says that it is the first and not the last, unless there
-is one alone. A new model has a bucket for each type of its parameters.
+is one alone. A new model has a bucket for each type of its parameters. And with
+skip_all_reduce_unused_params=True buckets are left out, also the first or the last.
 """
 
 from __future__ import annotations
@@ -53,13 +54,17 @@ class Passes:
     """Follows the buckets of one model, backward after backward."""
 
     def __init__(self) -> None:
-        self._seen: set[int] = set()  # parameters of the pass under way, while all are "first"
+        self._next = 0  # the least number of a bucket that goes on with the pass under way
+        self._seen: set[int] = set()  # parameters of that pass, while all are "first"
 
     def place(self, bucket: dist.GradBucket) -> Place:
         """Of the bucket that has come now."""
+        index, is_last = bucket.index(), bucket.is_last()
+        is_first = self._next == 0 or index < self._next
+        self._next = 0 if is_last else index + 1
         seen, self._seen = self._seen, set()
-        if bucket.index() != 0 or bucket.is_last():
-            return Place(bucket.index() == 0, bucket.is_last())
+        if index != 0 or is_last:
+            return Place(is_first, is_last)
         parameters = bucket.parameters()
         own = set(map(id, parameters))
         count = _static_parameter_count(parameters[0]) if seen and not seen & own else None
@@ -69,6 +74,12 @@ class Passes:
         is_last = len(seen | own) == count
         self._seen = set() if is_last else seen | own
         return Place(False, is_last)
+
+
+def skips_buckets(state: object) -> bool:
+    """Whether a model that `state` is registered with leaves out buckets of unused parameters."""
+    return any(getattr(model, "skip_all_reduce_unused_params", False)
+               for model in _models_of(state))
 
 
 def _static_parameter_count(parameter: torch.Tensor) -> int | None:

@@ -156,6 +156,7 @@ class HookState:
         self._calls = Calls(
             self._assignment, self._records, self._budget, self._schedule, self._gathers)
         self._steps, self._passes = Steps(), ddp.Passes()
+        self._skips = False  # whether buckets may be left out
         self._waiting: list[Any] = []  # outcomes of buckets that are not on their way yet
         self._device: torch.device | None = None  # of the gradients
         self._borrowed: gqsgd.Communicator | None = None
@@ -213,6 +214,7 @@ class HookState:
             comm = self._connected(device)
             lane = lane_of(comm, self._borrowed is not None, device)
             self._device, self._lane, self._stats_before = device, lane, comm.stats()
+            self._skips = ddp.skips_buckets(self)
             self._records.forget_measuring()
             if isinstance(lane, StreamLane):
                 self._steps.attach(device, lane.stream)
@@ -399,20 +401,25 @@ class HookState:
         if recorded:
             calls = [call for call, _ in recorded]
             if lane.on_host:
-                self._sample.take(self.step, calls)
+                self._sample.take(self._steps.current, calls)
             complete = []
             if not self._calls.is_gathering:
                 complete, self._waiting = self._waiting, []
             lane.run(calls, complete, [record for _, record in recorded])
-        if place.is_last:
-            self._steps.end()
+        self._steps.count()
         return outcome.future()
 
     def _begin(self) -> None:
+        if self._skips and (self._gathers or self._layout.is_gathering):
+            raise gqsgd.Unsupported(
+                "DistributedDataParallel(skip_all_reduce_unused_params=True) leaves out buckets, "
+                "perhaps the last one, for which a state waits with gather_floats and after "
+                "load_state_dict; hint: leave that argument out"
+            )
         take_turn(self, self._stream, self.quantizer)
         self._waiting = []
         self._steps.begin()
-        step = None if self._steps.on_device else self.step
+        step = None if self._steps.on_device else self._steps.current
         self._calls.begin(self._steps.key)
         self._records.begin(-1 if step is None else step)
         if self._budget is not None:

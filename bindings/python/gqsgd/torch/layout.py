@@ -76,6 +76,11 @@ class Layout:
         return layout
 
     @property
+    def is_gathering(self) -> bool:
+        """Whether the next pass, or the one under way, is divided as the saved one."""
+        return self._gathering_count > 0
+
+    @property
     def numbers(self) -> list[list[int]]:
         """The parameters of each part of the last backward, by number."""
         return [list(part) for part in self._current or self._saved]
@@ -88,7 +93,7 @@ class Layout:
             self._current = []
         self._current.append([segment.number for segment in segments])
         self._complete = self._complete or place.is_last
-        if self._gathering_count == 0:
+        if not self.is_gathering:
             return [segments]
         if place.is_first:
             self._gathered = []
