@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -110,14 +111,32 @@ def _view_tensor(x: Any, role: str) -> tuple[NDArray[Any], str]:
     torch, values = sys.modules["torch"], x.detach()
     try:
         if values.dtype == torch.bfloat16:  # NumPy has no such type; its bits travel as int16.
-            return values.view(torch.int16).numpy(), "bfloat16"
-        view: NDArray[Any] = values.numpy()
+            return _shown(values.view(torch.int16)), "bfloat16"
+        view = _shown(values)
     except (RuntimeError, TypeError) as error:  # sparse, of a subclass, of a type NumPy has not
         raise InvalidArgument(
             f"{role} is a {type(x).__name__} of {x.dtype} that shows no plain memory: {error}; "
             "hint: give a dense torch.Tensor, to_local() of a DTensor for example"
         ) from error
     return view, _name(view)
+
+
+def _shown(values: Any) -> NDArray[Any]:
+    """values.numpy(), which makes torch refuse for ever to resize that storage, as FSDP2 does to
+    that of its parameters. So it is called on another storage, of the same memory."""
+    torch = sys.modules["torch"]
+    is_plain = type(values) is torch.Tensor and values.layout is torch.strided
+    if not is_plain or values.is_nested or values.is_neg() or values.dtype not in _plain(torch):
+        view: NDArray[Any] = values.numpy()  # or its refusal
+        return view
+    if values.numel() > 0 and values.data_ptr() == 0:
+        raise RuntimeError("it has no memory")
+    return torch.from_dlpack(torch.to_dlpack(values)).numpy()
+
+
+@lru_cache(maxsize=1)
+def _plain(torch: Any) -> frozenset[Any]:
+    return frozenset((torch.float32, torch.float16, torch.float64, torch.int16))
 
 
 def _view_array(x: Any, role: str) -> tuple[NDArray[Any], str]:

@@ -135,3 +135,12 @@ def test_at_the_end_of_a_program(end, count):
         [sys.executable, "-c", PROGRAM.format(end=end)], capture_output=True, text=True,
         timeout=100, env={**os.environ, "PYTHONPATH": path})
     assert result.stderr.count("never called") == count
+
+
+def test_a_reducer_without_buckets_is_refused():
+    """What DDP's Python reducer gives a hook."""
+    state, gradient = gqsgd.torch.HookState(), torch.ones(3)
+    with pytest.raises(gqsgd.Unsupported, match="optimize_ddp = True"):
+        gqsgd.torch.allreduce_hook(state, (gradient, torch.nn.Parameter(gradient)))
+    with pytest.warns(RuntimeWarning, match="never called"):
+        state.close()

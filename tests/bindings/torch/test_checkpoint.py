@@ -1,4 +1,5 @@
-"""A state in checkpoints: the run that resumes has the bits of the one that went on."""
+"""A state in checkpoints: the run that resumes has the bits of the one that went on; and passes of
+static graphs."""
 
 import io
 import pickle
@@ -9,6 +10,8 @@ import torch
 import torch_models as models
 
 STEPS_BEFORE, STEPS_AFTER = 3, 3
+# Whose first backward pass numbers no buckets, and whose buckets are divided anew after the second.
+STATIC = {"bucket_cap_mb": 0.01, "static_graph": True}
 
 
 def checkpointed(as_pickle):
@@ -146,3 +149,112 @@ def unbound():
 
 def test_an_unpickled_rotated_state_is_bound_to_its_model(torch_groups):
     torch_groups(2).run(unbound)
+
+
+def keyed(make, ddp, quantizer):
+    """Each pass is one step of the state, in which no two calls draw the same."""
+    model, state = models.hooked(make(), quantizer, ddp=ddp)
+    keys, reduce = [], state.connect().allreduce_many
+
+    class Kept:
+        def __getattr__(self, name):
+            return getattr(comm, name)
+
+        def allreduce_many(self, *args, **call):
+            keys.append((call["step"], call["index"]))
+            return reduce(*args, **call)
+
+    comm, state._lane.comm = state._lane.comm, Kept()
+    for step in range(3):
+        models.train(model, [step])
+        assert state.step == step + 1
+        with_gradient = [g for g in models.gradients(model) if g is not None]
+        assert len(state.report().rows) >= len(with_gradient)
+    state._lane.comm = comm
+    state.close()
+    assert {step for step, _ in keys} == {0, 1, 2}
+    assert len(set(keys)) == len(keys)
+    return models.digest(model.parameters())
+
+
+def without_first_bucket():
+    """The first bucket has the last layer."""
+    net = models.perceptron()
+    net.append(torch.nn.Linear(64, 64))
+    net.forward = lambda x: torch.nn.Sequential.forward(net[:5], x)
+    return net
+
+
+def without_last_bucket():
+    net = models.perceptron()
+    net.insert(0, torch.nn.Linear(64, 64))
+    net.forward = lambda x: torch.nn.Sequential.forward(net[1:], x)
+    return net
+
+
+SKIPPING = {"bucket_cap_mb": 0.01, "find_unused_parameters": True,
+            "skip_all_reduce_unused_params": True}
+
+
+@pytest.mark.parametrize(("make", "ddp"), [
+    (models.Mixed, STATIC), (without_first_bucket, SKIPPING), (without_last_bucket, SKIPPING)])
+def test_a_pass_is_a_step_whose_calls_have_keys_of_their_own(torch_groups, make, ddp):
+    first, second = torch_groups(2).run(keyed, make, ddp, "blocks-8")
+    assert first == second
+
+
+def skipping_where_the_last_is_waited_for():
+    for options in ({"gather_floats": True}, {}):
+        model, state = models.hooked(without_last_bucket(), ddp=SKIPPING, **options)
+        if not options:
+            models.train(model, [0])
+            state.load_state_dict(state.state_dict())
+        with pytest.raises(gqsgd.Unsupported, match="leaves out buckets"):
+            models.train(model, [1])
+        state.close()
+
+
+def test_no_bucket_is_waited_for_that_never_comes(torch_groups):
+    torch_groups(2).run(skipping_where_the_last_is_waited_for)
+
+
+def of_static_graph(make, options, saved=None):
+    """The run up to its end from its beginning or a checkpoint: its bits, and the checkpoint."""
+    net = make()
+    model, state = models.hooked(net, ddp=STATIC, **options)
+    if saved is not None:
+        net.load_state_dict(saved["net"])
+        state.load_state_dict(saved["hook"])
+    first = 0 if saved is None else STEPS_BEFORE
+    models.train(model, range(first, STEPS_BEFORE))
+    values = {name: value.clone() for name, value in net.state_dict().items()}
+    saved = {"net": values, "hook": state.state_dict()}
+    models.train(model, range(STEPS_BEFORE, STEPS_BEFORE + STEPS_AFTER))
+    assert state.step == STEPS_BEFORE + STEPS_AFTER
+    state.close()
+    return models.digest(model.parameters()), saved
+
+
+@pytest.mark.parametrize("make", [models.perceptron, models.Mixed])
+@pytest.mark.parametrize("options", [{}, {"budget": 4}, {"gather_floats": True}], ids=str)
+def test_a_resumed_run_of_a_static_graph_has_the_same_bits(torch_groups, make, options):
+    group = torch_groups(2)
+    (went_on, saved), _ = group.run(of_static_graph, make, options)
+    assert [bits for bits, _ in group.run(of_static_graph, make, options, saved)] == [went_on] * 2
+
+
+def of_another_static_graph(saved):
+    model, state = models.hooked(models.Mixed(), ddp=STATIC)
+    model.module.net[0].bias.requires_grad_(False)
+    model = torch.nn.parallel.DistributedDataParallel(model.module, **STATIC)
+    model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+    state.load_state_dict(saved)
+    with pytest.raises(gqsgd.InvalidArgument, match="8 parameters that get gradients.*has 7"):
+        models.train(model, [0])
+    state.close()
+
+
+def test_a_checkpoint_of_another_static_graph_is_refused(torch_groups):
+    group = torch_groups(2)
+    (_, saved), _ = group.run(of_static_graph, models.Mixed, {})
+    group.run(of_another_static_graph, saved["hook"])

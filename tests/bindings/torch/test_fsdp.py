@@ -118,3 +118,19 @@ def test_operations_without_codes_are_refused(torch_groups):
 def test_a_model_that_is_not_sharded_is_refused():
     with pytest.raises(gqsgd.InvalidArgument, match="fully_shard it"):
         gqsgd.torch.ReduceScatter().attach(torch.nn.Linear(2, 2))
+
+
+def averaged_whole():
+    """Parameters are averaged whole, and given back."""
+    net, _ = sharded(None)
+    for layer in [net[0], net[2], net]:
+        layer.unshard()
+        with torch.no_grad():
+            for parameter in layer.parameters(recurse=False):
+                gqsgd.torch.allreduce_(parameter, "none")
+        layer.reshard()
+    models.train(net, range(2))
+
+
+def test_averaged_parameters_are_resharded(torch_groups):
+    torch_groups(2).run(averaged_whole)

@@ -1,5 +1,6 @@
 """Communicators of process groups: subgroups, groups that are gone, and what is refused."""
 
+import gc
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -56,7 +57,7 @@ def test_subgroups(torch_groups):
     assert torch_groups(4).run(subgroup) == [even, odd, even, odd]
 
 
-def models_of_subgroups():
+def models_of_subgroups(freezes):
     """Each half trains a model of its own; the state is told nothing of the group."""
     halves = [dist.new_group([0, 2]), dist.new_group([1, 3])]
     rank = dist.get_rank()
@@ -64,7 +65,11 @@ def models_of_subgroups():
     model = DistributedDataParallel(layer, process_group=halves[rank % 2])
     state = gqsgd.torch.HookState("none", timeout_ms=60000)
     model.register_comm_hook(state, gqsgd.torch.allreduce_hook)
+    if freezes:
+        gc.freeze()
     model(torch.full((1, 3), float(rank))).sum().backward()
+    assert (gc.get_freeze_count() > 0) == freezes
+    gc.unfreeze()
     assert state.communicator.size == 2
     state.close()
     other = gqsgd.torch.HookState("none", process_group=dist.group.WORLD)
@@ -76,8 +81,10 @@ def models_of_subgroups():
     return layer.weight.grad.flatten().tolist()
 
 
-def test_a_state_averages_in_the_group_of_its_model(torch_groups):
-    assert torch_groups(4).run(models_of_subgroups) == [[1.0] * 3, [2.0] * 3] * 2
+@pytest.mark.parametrize("freezes", [False, True])
+def test_a_state_averages_in_the_group_of_its_model(torch_groups, freezes):
+    """gc.freeze() hides objects from those that look for them."""
+    assert torch_groups(4).run(models_of_subgroups, freezes) == [[1.0] * 3, [2.0] * 3] * 2
 
 
 def reduced_twice(spec, step_count):

@@ -16,6 +16,19 @@ def perceptron(seed=0):
     )
 
 
+class Mixed(torch.nn.Module):
+    """A new DDP has a bucket for each type of its parameters: here two."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = perceptron()
+        self.net[2].double()
+
+    def forward(self, x):
+        x = self.net[1](self.net[0](x)).double()
+        return self.net[4](self.net[3](self.net[2](x).float()))
+
+
 def hooked(net, quantizer="", *, ddp=None, **options):
     """`net` under DDP with several buckets and the hook; the model and its state."""
     options.setdefault("timeout_ms", 60000)

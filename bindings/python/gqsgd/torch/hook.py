@@ -155,7 +155,8 @@ class HookState:
         self._records = Records(self._budget)
         self._calls = Calls(
             self._assignment, self._records, self._budget, self._schedule, self._gathers)
-        self._steps = Steps()
+        self._steps, self._passes = Steps(), ddp.Passes()
+        self._skips = False  # whether buckets may be left out
         self._waiting: list[Any] = []  # outcomes of buckets that are not on their way yet
         self._device: torch.device | None = None  # of the gradients
         self._borrowed: gqsgd.Communicator | None = None
@@ -213,6 +214,7 @@ class HookState:
             comm = self._connected(device)
             lane = lane_of(comm, self._borrowed is not None, device)
             self._device, self._lane, self._stats_before = device, lane, comm.stats()
+            self._skips = ddp.skips_buckets(self)
             self._records.forget_measuring()
             if isinstance(lane, StreamLane):
                 self._steps.attach(device, lane.stream)
@@ -324,7 +326,7 @@ class HookState:
             self._unused.end()
 
     def _disconnect(self) -> None:
-        self._waiting = []
+        self._waiting, self._passes = [], ddp.Passes()
         if self._end is not None:
             self._end()
         self._lane = self._end = None
@@ -380,7 +382,8 @@ class HookState:
 
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Starts to average a bucket; the future holds its buffer. For hooks of your own, which do
-        not wait for it where floats are gathered: it is set after the last bucket was given."""
+        not wait for it where floats are gathered, nor in the first two passes after
+        load_state_dict: it is set after the last bucket was given."""
         if self._unused is not None:
             self._unused.used()
         buffer = bucket.buffer()
@@ -389,29 +392,34 @@ class HookState:
             raise gqsgd.InvalidArgument("an unpickled state: call bind(model) before backward")
         lane = self._way(buffer.device)
         lane.comm.check()
-        outcome = lane.outcome(buffer)
-        if bucket.index() == 0:
+        outcome, place = lane.outcome(buffer), self._passes.place(bucket)
+        if place.is_first:
             lane.begin()
             self._begin()
         self._waiting.append(outcome)
-        recorded = self._calls.of(self._layout.parts(bucket), bucket.is_last())
+        recorded = self._calls.of(self._layout.parts(bucket, place), place.is_last)
         if recorded:
             calls = [call for call, _ in recorded]
             if lane.on_host:
-                self._sample.take(self.step, calls)
+                self._sample.take(self._steps.current, calls)
             complete = []
             if not self._calls.is_gathering:
                 complete, self._waiting = self._waiting, []
             lane.run(calls, complete, [record for _, record in recorded])
-        if bucket.is_last():
-            self._steps.end()
+        self._steps.count()
         return outcome.future()
 
     def _begin(self) -> None:
+        if self._skips and (self._gathers or self._layout.is_gathering):
+            raise gqsgd.Unsupported(
+                "DistributedDataParallel(skip_all_reduce_unused_params=True) leaves out buckets, "
+                "perhaps the last one, for which a state waits with gather_floats and after "
+                "load_state_dict; hint: leave that argument out"
+            )
         take_turn(self, self._stream, self.quantizer)
         self._waiting = []
         self._steps.begin()
-        step = None if self._steps.on_device else self.step
+        step = None if self._steps.on_device else self._steps.current
         self._calls.begin(self._steps.key)
         self._records.begin(-1 if step is None else step)
         if self._budget is not None:
@@ -426,6 +434,11 @@ def allreduce_hook(
         raise TypeError(
             f"state is a {type(state).__name__}; hint: model.register_comm_hook("
             "gqsgd.torch.HookState(), gqsgd.torch.allreduce_hook)"
+        )
+    if isinstance(bucket, tuple):  # a gradient and its parameter
+        raise gqsgd.Unsupported(
+            "torch._dynamo.config.optimize_ddp is a Python reducer's, which has no buckets; hint: "
+            "optimize_ddp = True before DistributedDataParallel(...)"
         )
     return state.reduce(bucket)
 

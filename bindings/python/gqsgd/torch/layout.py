@@ -3,9 +3,9 @@
 The random numbers of a value depend on its place in a call, and DDP decides what a bucket holds
 twice: at construction, and again after the first backward, by the order in which gradients became
 ready. A process that resumes from a checkpoint starts with the first division where the one that
-wrote it was at the second. So the division is saved, and a resumed state gathers its first
-backward's gradients by it; parameters are numbered in the order of a new DDP's buckets, which is a
-matter of the model alone.
+wrote it was at the second. So the division is saved, and a resumed state gathers the gradients of
+its first two backward passes by it: of a static graph DDP divides anew after the second. Parameters
+are numbered in the order of a new DDP's buckets, which is a matter of the model alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ import torch.distributed as dist
 
 from gqsgd import InvalidArgument
 
+from .ddp import Place
 from .parameters import ParameterMap
+
+
+#: Backward passes until the buckets of a new process are those of the one before it.
+GATHERING_COUNT = 2
 
 
 class Segment(NamedTuple):
@@ -55,7 +60,8 @@ class Layout:
     def __init__(self, saved: Sequence[Sequence[int]] = ()):
         """saved: `numbers` of the state that a checkpoint was written from."""
         self._saved = [list(part) for part in saved]
-        self._gathered: list[Segment] | None = [] if saved else None
+        self._gathered: list[Segment] = []
+        self._gathering_count = GATHERING_COUNT if saved else 0  # passes to come that are gathered
         self._numbers = ParameterMap()
         self._number_count = 0
         self._complete = False  # every parameter has its number
@@ -70,24 +76,29 @@ class Layout:
         return layout
 
     @property
+    def is_gathering(self) -> bool:
+        """Whether the next pass, or the one under way, is divided as the saved one."""
+        return self._gathering_count > 0
+
+    @property
     def numbers(self) -> list[list[int]]:
         """The parameters of each part of the last backward, by number."""
         return [list(part) for part in self._current or self._saved]
 
-    def parts(self, bucket: dist.GradBucket) -> list[list[Segment]]:
+    def parts(self, bucket: dist.GradBucket, place: Place) -> list[list[Segment]]:
         """What is to be reduced now that `bucket` is ready, each part as one operation: the
         bucket, or nothing until all have come and then everything in the saved division."""
         segments = self._segments(bucket)
-        if bucket.index() == 0:
+        if place.is_first:
             self._current = []
         self._current.append([segment.number for segment in segments])
-        self._complete = self._complete or bucket.is_last()
-        if self._gathered is None:
+        self._complete = self._complete or place.is_last
+        if not self.is_gathering:
             return [segments]
-        if bucket.index() == 0:
+        if place.is_first:
             self._gathered = []
         self._gathered += segments
-        return self._divided() if bucket.is_last() else []
+        return self._divided() if place.is_last else []
 
     def _segments(self, bucket: dist.GradBucket) -> list[Segment]:
         buffer, parameters = bucket.buffer(), bucket.parameters()
@@ -120,8 +131,7 @@ class Layout:
         return number
 
     def _divided(self) -> list[list[Segment]]:
-        """The gathered gradients in the saved division, which is not needed any more."""
-        assert self._gathered is not None
+        """The gathered gradients in the saved division."""
         by_number = {segment.number: segment for segment in self._gathered}
         saved = sorted(number for part in self._saved for number in part)
         if saved != sorted(by_number):
@@ -130,5 +140,6 @@ class Layout:
                 f"model has {len(by_number)}; hint: load the state of this model, or go on with a "
                 "new HookState, with the step of this one"
             )
-        self._gathered, self._current = None, self._saved
+        self._gathering_count -= 1
+        self._gathered, self._current = [], self._saved
         return [[by_number[number] for number in part] for part in self._saved]

@@ -26,6 +26,7 @@ class Steps:
 
     def __init__(self) -> None:
         self._number = 0
+        self.current = 0  #: the step of the pass under way, where the host counts
         self._keys: torch.Tensor | None = None
         self._stream: Any = None
         self._held = 0  # the step of the keys, while the host knows it
@@ -58,6 +59,7 @@ class Steps:
 
     def begin(self) -> None:
         """A new backward pass, whose first work is on the stream already."""
+        self.current = self._number
         if self._keys is None:
             return
         with devices.cuda.on_stream(self._stream):
@@ -65,17 +67,17 @@ class Steps:
             if self.on_device:
                 devices.cuda.add(self._keys, 1)
             else:
-                self._hold(self._number)
+                self._hold(self.current)
 
-    def end(self) -> None:
-        """The pass has all its calls."""
+    def count(self) -> None:
+        """The pass has made calls, perhaps its last ones: the next pass has other keys."""
         if not self.on_device:
-            self._number += 1
+            self._number = self.current + 1
 
     def key(self, index: int) -> dict[str, Any]:
         """Step and index of a call of the pass, as a Communicator's calls take them."""
         if self._keys is None or not self.on_device:
-            return {"step": self._number, "index": index}
+            return {"step": self.current, "index": index}
         if index >= KEY_COUNT:
             raise Unsupported(
                 f"this backward pass has more than {KEY_COUNT} calls, which a CUDA graph cannot "

@@ -45,12 +45,35 @@ def test_a_tensor_elsewhere_is_unsupported():
         torch.ones(3).to_sparse(),
         torch.ones(3).to(torch.float8_e4m3fn),
         torch.ones(3, dtype=torch.complex64).conj().imag,
+        torch._efficientzerotensor((3,)),
     ],
-    ids=["sparse", "float8", "negated"],
+    ids=["sparse", "float8", "negated", "zeros"],
 )
 def test_tensors_without_plain_memory_are_refused_by_name(x):
     with pytest.raises(gqsgd.InvalidArgument, match="out is a .*hint: give a dense torch.Tensor"):
         read_view(x, "out")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_storage_stays_resizable(dtype):
+    """FSDP2 frees parameters by resizing their storage, after each forward and backward pass."""
+    whole = torch.ones(8, dtype=dtype)
+    for tensor in (whole, whole[2:2], torch.ones((), dtype=dtype)):
+        buffer = read_view(tensor, "x")
+        buffer.view[...] = 0
+        assert not tensor.any()
+        del buffer
+    assert whole[2:].untyped_storage().resizable()
+    whole.untyped_storage().resize_(0)
+
+
+def test_a_view_keeps_its_memory():
+    """Also where the tensor has got another one since, as by an assignment to `data`."""
+    tensor = torch.ones(1000)
+    buffer = read_view(tensor, "x")
+    tensor.data = torch.zeros(3)
+    others = [torch.full((1000,), 7.0) for _ in range(10)]
+    assert buffer.view.sum() == 1000 and len(others) == 10
 
 
 def test_allreduce_of_tensors_has_the_bits_of_arrays():
