@@ -50,8 +50,8 @@ GQSGD_MPI_API gqsgd_status gqsgd_comm_create_mpi_world(const char *options, gqsg
 
 /* ---- 2. Creation ----------------------------------------------------------------------------- */
 
-/** The time limit in an options string; a failure if it is refused. A group of one rank is
- *  made and ended to read it. */
+/** The time limit in an options string; a failure if it is refused. An end of the group that
+ *  reaches no rank is made and destroyed to read it. */
 static inline int32_t gqsgd_mpi_ignore(void *user) {
   (void)user;
   return 0;
