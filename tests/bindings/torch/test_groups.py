@@ -72,6 +72,13 @@ def models_of_subgroups(freezes):
     gc.unfreeze()
     assert state.communicator.size == 2
     state.close()
+    early = gqsgd.torch.HookState("none", timeout_ms=60000)
+    early.connect()
+    model = DistributedDataParallel(torch.nn.Linear(3, 1), process_group=halves[rank % 2])
+    model.register_comm_hook(early, gqsgd.torch.allreduce_hook)
+    with pytest.raises(gqsgd.InvalidArgument, match="hint: connect.. after register_comm_hook"):
+        model(torch.ones(1, 3)).sum().backward()
+    early.close()
     other = gqsgd.torch.HookState("none", process_group=dist.group.WORLD)
     model = DistributedDataParallel(torch.nn.Linear(3, 1), process_group=halves[rank % 2])
     model.register_comm_hook(other, gqsgd.torch.allreduce_hook)

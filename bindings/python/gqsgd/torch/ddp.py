@@ -43,6 +43,17 @@ def require_same(given: dist.ProcessGroup, group: dist.ProcessGroup) -> None:
         )
 
 
+def require_connected(given: dist.ProcessGroup | None, group: dist.ProcessGroup) -> None:
+    """Raises InvalidArgument where a communicator was made before a model of other ranks."""
+    connected, ranks = [dist.get_process_group_ranks(each) for each in (given, group)]
+    if ranks != connected:
+        raise gqsgd.InvalidArgument(
+            f"the communicator of this state has the ranks {connected}, and the model's "
+            f"DistributedDataParallel {ranks}; hint: connect() after register_comm_hook, or "
+            "HookState(process_group=...)"
+        )
+
+
 class Place(NamedTuple):
     """Where a bucket is in its backward pass."""
 

@@ -156,6 +156,8 @@ class HookState:
         self._calls = Calls(
             self._assignment, self._records, self._budget, self._schedule, self._gathers)
         self._steps, self._passes = Steps(), ddp.Passes()
+        self._model_seen = False  # since there is a lane
+        self._connected_group: dist.ProcessGroup | None = None  # None: the default group
         self._skips = False  # whether buckets may be left out
         self._waiting: list[Any] = []  # outcomes of buckets that are not on their way yet
         self._device: torch.device | None = None  # of the gradients
@@ -214,7 +216,7 @@ class HookState:
             comm = self._connected(device)
             lane = lane_of(comm, self._borrowed is not None, device)
             self._device, self._lane, self._stats_before = device, lane, comm.stats()
-            self._skips = ddp.skips_buckets(self)
+            self._model_seen = False
             self._records.forget_measuring()
             if isinstance(lane, StreamLane):
                 self._steps.attach(device, lane.stream)
@@ -233,6 +235,7 @@ class HookState:
         group = self._group()
         comm = groups.connect_equal(group, self._settings(), device=device, **self._connection)
         self._stream = self._connection.get("stream_id", groups.stream_of(group))
+        self._connected_group = group
         return comm
 
     def _group(self) -> dist.ProcessGroup | None:
@@ -240,6 +243,13 @@ class HookState:
         if group is not None and self.process_group is not None:
             ddp.require_same(self.process_group, group)
         return self.process_group or group
+
+    def _see_model(self) -> None:
+        """Once for a lane, when a bucket has come: before, `connect` may have known no model."""
+        group = None if self._borrowed is not None else ddp.group_of_models(self)
+        if group is not None:
+            ddp.require_connected(self._connected_group, group)
+        self._skips, self._model_seen = ddp.skips_buckets(self), True
 
     def _settings(self) -> dict[str, Any]:
         """What is equal on all ranks. The quantizer follows from the budget and comes after it."""
@@ -392,6 +402,8 @@ class HookState:
             raise gqsgd.InvalidArgument("an unpickled state: call bind(model) before backward")
         lane = self._way(buffer.device)
         lane.comm.check()
+        if not self._model_seen:
+            self._see_model()
         outcome, place = lane.outcome(buffer), self._passes.place(bucket)
         if place.is_first:
             lane.begin()
