@@ -46,6 +46,16 @@ bool is_possible(const Register& found, uint32_t size) {
          is_proposal(found.proposed, size);
 }
 
+uint64_t beat_interval(uint64_t silence_us) {
+  return std::max(silence_us / kBeatsPerSilence, kBeatMinUs);
+}
+
+/** Of the time between two looks, what is no time that a rank has waited: it was stopped itself
+ *  then, and the others may have been as well. */
+uint64_t stopped_us(uint64_t pause_us, uint64_t silence_us) {
+  return pause_us > silence_us ? pause_us - silence_us : 0;
+}
+
 }  // namespace
 
 Membership::Membership(const MembershipOptions& options, const CallReport& report, uint64_t now_us)
@@ -54,7 +64,8 @@ Membership::Membership(const MembershipOptions& options, const CallReport& repor
       now_us_(now_us),
       advanced_us_(now_us),
       entered_us_(now_us),
-      beat_us_(now_us) {
+      beat_us_(now_us),
+      beat_interval_us_(beat_interval(options.silence_us)) {
   own_.entered = 1;
   own_.beat = 1;
   own_.silence_us = options.silence_us;
@@ -67,6 +78,7 @@ void Membership::see(uint32_t peer, const Register& found, uint64_t now_us) {
   if (!is_possible(found, options_.size)) return;
   now_us_ = std::max(now_us_, now_us);
   if (seen.newest.entered == 0 || is_silent(peer)) newcomer_us_ = now_us;
+  beat_interval_us_ = std::min(beat_interval_us_, beat_interval(found.silence_us));
   seen.newest = found;
   seen.changed_us = now_us;
 }
@@ -105,17 +117,10 @@ Membership::Outcome Membership::outcome() const {
   return is_member && has_end ? Outcome::decided : Outcome::left_out;
 }
 
-/** A rank that was stopped has not waited meanwhile, and the others may have been stopped as well. */
-void Membership::leave_out_pause(uint64_t now_us) {
-  const uint64_t pause_us = now_us - advanced_us_;
-  if (pause_us > options_.silence_us) entered_us_ += pause_us - options_.silence_us;
-  advanced_us_ = now_us;
-}
-
 void Membership::advance(uint64_t now_us) {
   if (outcome() != Outcome::undecided) return;
-  leave_out_pause(now_us);
-  now_us_ = now_us;
+  entered_us_ += stopped_us(now_us - advanced_us_, options_.silence_us);
+  now_us_ = advanced_us_ = now_us;
   share_news();
   note_silence();
   if (!learn()) {
@@ -130,19 +135,10 @@ void Membership::advance(uint64_t now_us) {
     }
   }
   const bool has_changed = memcmp(&shown_, &own_, sizeof own_) != 0;
-  if (!has_changed && now_us_ - beat_us_ < beat_interval_us()) return;
+  if (!has_changed && now_us_ - beat_us_ < beat_interval_us_) return;
   own_.beat += 1;
   beat_us_ = now_us_;
   shown_ = own_;
-}
-
-/** Ranks may differ in how long they wait: as often as the most impatient one expects it. */
-uint64_t Membership::beat_interval_us() const {
-  uint64_t least_us = options_.silence_us;
-  for (uint32_t rank = 0; rank < options_.size; ++rank) {
-    if (is_here(rank)) least_us = std::min(least_us, of(rank).silence_us);
-  }
-  return std::max(least_us / kBeatsPerSilence, kBeatMinUs);
 }
 
 /** Evidence of one is evidence for all; and a name is for one attempt. */

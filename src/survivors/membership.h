@@ -80,8 +80,6 @@ class Membership {
   bool is_quorum(const RankSet& ranks) const;
   Ballot highest_ballot() const;
 
-  void leave_out_pause(uint64_t now_us);
-  uint64_t beat_interval_us() const;
   void share_news();
   void note_silence();
   bool learn();
@@ -111,6 +109,7 @@ class Membership {
   uint64_t advanced_us_;  // when it last went on
   uint64_t entered_us_;   // later by the time for which it was stopped
   uint64_t beat_us_;
+  uint64_t beat_interval_us_;  // as often as the most impatient rank expects it
   bool has_offer_ = false;
   Ballot forming_ = 0;
   Proposal forming_proposal_;
