@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "bench/machine.h"
@@ -17,8 +19,9 @@ constexpr char kUsage[] =
     "usage: stages_perf [--values N] [--sets N] [--rounds N] [--isa NAME] [--stage NAME]\n"
     "                   [--format NAME]\n"
     "  --values   values per call, default 6553600 (25 MiB of float32)\n"
-    "  --sets     copies of all buffers taken in turn, default 6, so that data come from memory;\n"
-    "             1 with few values measures from cache\n"
+    "  --sets     copies of all buffers, each call on the next one, so that data come from memory:\n"
+    "             by default as many as make the values fill the largest cache, 6 at least; 1 with\n"
+    "             few values measures from cache\n"
     "  --rounds   timed rounds over all cases, default 11; the table shows medians\n"
     "  --isa      only this instruction set, default all of this machine\n"
     "  --stage, --format  only names that contain this\n"
@@ -27,7 +30,7 @@ constexpr char kUsage[] =
 
 struct Options {
   size_t value_count = 6553600;
-  size_t set_count = 6;
+  size_t set_count = 0;  ///< 0: default_set_count()
   size_t round_count = 11;
   std::string isa, stage, format;
 };
@@ -62,6 +65,12 @@ bool parse(int argc, char** argv, Options* options) {
     if (!good) return false;
   }
   return argc % 2 == 1;
+}
+
+/** So many sets that what one held has left the caches before its turn comes again. */
+size_t default_set_count(size_t value_count) {
+  const long cache_bytes = std::max(sysconf(_SC_LEVEL3_CACHE_SIZE), 0L);
+  return std::max<size_t>(6, static_cast<size_t>(cache_bytes) / (value_count * sizeof(float)) + 1);
 }
 
 /** A case on one instruction set, and the times of its rounds in nanoseconds per call. */
@@ -107,13 +116,14 @@ int64_t thread_ns() {
   return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/** Times one call, repeated for at least 200 microseconds, over buffer sets, cyclically. */
-double time_ns(const Measured& measured, size_t round, size_t set_count) {
+/** Times one call, repeated for at least 200 microseconds, each on the next buffer set. */
+double time_ns(const Measured& measured, size_t set_count, size_t* next_set) {
   size_t calls = 0;
   const int64_t start = thread_ns();
   int64_t elapsed = 0;
   do {
-    if (!measured.work.run((round + calls) % set_count)) {
+    const size_t set = (*next_set)++ % set_count;
+    if (!measured.work.run(set)) {
       fprintf(stderr, "%s %s on %s: %s\n", measured.work.stage.c_str(),
               measured.work.format.c_str(), measured.isa.c_str(), gqsgd_last_error());
       exit(1);
@@ -124,11 +134,14 @@ double time_ns(const Measured& measured, size_t round, size_t set_count) {
   return static_cast<double>(elapsed) / static_cast<double>(calls);
 }
 
+/** Cases follow each other on different sets: stores into what the case before left in a cache are
+ *  twice as fast as into memory, and those past the caches half as fast. */
 void measure(std::vector<Measured>& all, const Options& options) {
+  size_t next_set = 0;
   for (size_t round = 0; round <= options.round_count; ++round) {
     for (Measured& measured : all) {
       if (measured.isa != "-") setenv("GQSGD_FORCE_ISA", measured.isa.c_str(), 1);
-      const double elapsed_ns = time_ns(measured, round, options.set_count);
+      const double elapsed_ns = time_ns(measured, options.set_count, &next_set);
       if (round > 0) measured.times_ns.push_back(elapsed_ns);  // The first only warms up.
     }
   }
@@ -158,6 +171,7 @@ int run(int argc, char** argv) {
     fputs(kUsage, stderr);
     return 2;
   }
+  if (options.set_count == 0) options.set_count = default_set_count(options.value_count);
   Buffers buffers(options.value_count, options.set_count);
   if (!options.isa.empty() && !runs_here(options.isa)) {
     fprintf(stderr, "instruction set %s: %s\n", options.isa.c_str(), gqsgd_last_error());

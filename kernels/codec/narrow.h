@@ -88,16 +88,26 @@ GQ_HD uint16_t float_to_half(float value, uint32_t bits) {
   return narrow_pattern(rounded, pattern, kHalfNanBits);
 }
 
+/** Of the pattern of a finite float32 other than those that only random rounding makes infinite. The
+ *  lower half, and the upper half of R(e) or what rounds to nearest, carry into the upper half. */
+template <bool kNearest>
+GQ_HD uint16_t finite_to_bfloat(uint32_t pattern, uint32_t bits) {
+  const uint32_t is_odd = (pattern >> 16) & 1;
+  const uint32_t rounded = pattern + (kNearest ? 0x7fffu + is_odd : bits >> 16);
+  return static_cast<uint16_t>(only_if((rounded & 0x7fff0000u) != 0, rounded >> 16));
+}
+
+template <bool kNearest>
+GQ_HD bool is_finite_as_bfloat(uint32_t pattern) {
+  const uint32_t magnitude = pattern & kMagnitudeMask;
+  return kNearest ? magnitude < kFloatInfinityBits : magnitude <= kBfloatMaxAsFloatBits;
+}
+
 template <bool kNearest>
 GQ_HD uint16_t float_to_bfloat(float value, uint32_t bits) {
   const uint32_t pattern = float_bits(value);
-  const uint32_t magnitude = pattern & kMagnitudeMask;
-  const uint32_t below = magnitude >> 16;
-  const uint32_t distance = magnitude << 16;
-  const uint32_t up = kNearest ? rounds_to_even(distance, below) : rounds_up(distance, bits);
-  const bool infinite = !kNearest && magnitude > kBfloatMaxAsFloatBits;
-  const uint32_t rounded = infinite ? kBfloatInfinityBits : below + up;
-  return narrow_pattern(rounded, pattern, kBfloatNanBits);
+  if (is_finite_as_bfloat<kNearest>(pattern)) return finite_to_bfloat<kNearest>(pattern, bits);
+  return narrow_pattern(kBfloatInfinityBits, pattern, kBfloatNanBits);
 }
 
 /** One NaN for all: which pattern an operation makes depends on the machine. */

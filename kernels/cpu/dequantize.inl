@@ -143,31 +143,24 @@ void store_elements(const DequantizeArgs& args, const Tile& tile, const Element*
               tile.count * sizeof(Element), args.nontemporal);
 }
 
-template <typename Narrow>
-void narrow_tile(const DequantizeArgs& args, const Tile& tile, const float* value,
-                 const BitsTile& random, Narrow narrow) {
-  alignas(64) uint16_t local[kTileValues];
-  for (uint32_t e = 0; e < kTileValues; ++e) {
-    local[e] = narrow(value[e], random.bits[e]);
-  }
-  store_elements(args, tile, local);
-}
-
-/** Writes decoded values as elements narrower than float32. */
+/** Writes decoded values as elements narrower than float32. While they are rounded nothing else is
+ *  written, and prefetchers lose track: the next tile's elements are prefetched. */
 template <bool kNearest>
 void store_narrow(const DequantizeArgs& args, const Tile& tile, const float* value) {
+  if (!args.nontemporal) {
+    const size_t next = tile.offset + kTileValues;
+    prefetch_codes<1>(static_cast<const uint32_t*>(args.values), 16, next, next + kTileValues);
+  }
   BitsTile bits;
   const RandomStream stream = shared_stream_of(args.random, Draw::output);
   if (!kNearest) fill_bits(stream, args.range.first_value + tile.offset, bits);
+  alignas(64) uint16_t elements[kTileValues];
   if (args.dtype == GQSGD_FLOAT16) {
-    narrow_tile(args, tile, value, bits, [](float value, uint32_t bits) {
-      return float_to_half<kNearest>(value, bits);
-    });
+    narrow_tile<Levels::fp16, kNearest>(value, bits, elements);
   } else {
-    narrow_tile(args, tile, value, bits, [](float value, uint32_t bits) {
-      return float_to_bfloat<kNearest>(value, bits);
-    });
+    narrow_tile<Levels::bf16, kNearest>(value, bits, elements);
   }
+  store_elements(args, tile, elements);
 }
 
 void store_values(const DequantizeArgs& args, const Tile& tile, const float* value) {

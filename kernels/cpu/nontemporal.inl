@@ -5,8 +5,6 @@
 //
 // Results that find no room in caches, too: an ordinary store reads their line from memory first.
 
-constexpr size_t kLineBytes = 64;
-
 #if GQ_VECTOR_BYTES == 64
 #define GQ_NONTEMPORAL 1
 GQ_INLINE void write_line(uint8_t* to, const uint8_t* from) {

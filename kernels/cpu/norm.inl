@@ -34,8 +34,9 @@ __attribute__((noinline)) void norm_inf(const NormArgs& args) {
 }
 
 /** Blocks may be shorter or longer than a tile: each segment's code is merged into its block's, in
- *  any order, since codes are ordered as magnitudes are. */
-__attribute__((noinline)) void norm_blocks(const NormArgs& args) {
+ *  any order, since codes are ordered as magnitudes are. The values `ahead` of a tile are
+ *  prefetched with it. */
+__attribute__((noinline)) void norm_blocks(const NormArgs& args, size_t ahead) {
   uint16_t* codes = static_cast<uint16_t*>(args.out);
   const uint32_t shift = block_log2(args.block);
   const size_t code_count = norm_count(args.block, args.rotated, args.range.value_count);
@@ -44,7 +45,9 @@ __attribute__((noinline)) void norm_blocks(const NormArgs& args) {
   values.for_each([&](const Tile& tile) {
     ValueTile local;
     PeakTile peaks;
-    find_peaks(values.load(tile, local), peaks);
+    const float* const value = values.load(tile, local);
+    prefetch_values<kFirstCache>(value + ahead, 0, kTileValues);
+    find_peaks(value, peaks);
     for (uint32_t s = 0; s < segments_of(tile); ++s) {
       const uint16_t code = norm_code(peaks.magnitude[s]);
       uint16_t& merged = codes[(tile.offset + s * kSegmentValues) >> shift];
@@ -121,7 +124,7 @@ StageError norm(const NormArgs& args) {
   if (args.range.group.block_count > 0) {
     norm_granules(args);
   } else if (args.block > 0) {
-    norm_blocks(args);
+    norm_blocks(args, kTileValues / 2);
   } else if (args.q == NormOrder::inf) {
     norm_inf(args);
   } else if (args.q == NormOrder::one) {

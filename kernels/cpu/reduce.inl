@@ -15,12 +15,15 @@ void reduce_none(const ReduceArgs& args) {
   }
 }
 
-/** Calls `merge(a, b, random, tile)` for every tile of bytes; the result replaces b. Cleared lanes
- *  of a last tile stay clear under every rule of reduction. */
+/** Calls `merge(a, b, random)` for every tile of bytes; the result replaces b. Cleared lanes of a
+ *  last tile stay clear under every rule of reduction. */
 template <uint32_t kBits, typename Merge>
 void reduce_tiles(const ReduceArgs& args, Merge merge) {
   const TileStream stream(stream_of(args.random, Draw::reduce));
   for_each_tile(args.range, [&](const Tile& tile) {
+    const size_t next = tile.offset + kTileValues;
+    prefetch_codes<0>(args.a, kBits, next, next + kTileValues);
+    prefetch_codes<0>(args.b, kBits, next, next + kTileValues);
     RandomTile random;
     fill_random(stream, args.range.first_value + tile.offset, random);
     CodeTile local_a, local_b;

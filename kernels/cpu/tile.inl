@@ -61,6 +61,8 @@ constexpr uint32_t kValuesAhead = 768;
 // made before its random words are, the others after them (1.2 times as fast as all at once).
 constexpr uint32_t kPrefetchedFirst = kTileValues / 4;
 
+constexpr size_t kLineBytes = 64;
+
 // For prefetch_values(). Values a granule ahead belong to the first cache's sets that are in use.
 constexpr int kSecondCache = 2, kFirstCache = 3;
 
@@ -68,12 +70,29 @@ constexpr int kSecondCache = 2, kFirstCache = 3;
  *  drops calls of functions that only prefetch. */
 template <int kCache>
 GQ_INLINE void prefetch_values(const float* value, uint32_t first, uint32_t end) {
-  constexpr uint32_t kLineValues = 64 / sizeof(float);
+  constexpr uint32_t kLineValues = kLineBytes / sizeof(float);
   for (uint32_t e = first; e < end; e += kLineValues) __builtin_prefetch(value + e, 0, kCache);
+}
+
+/** Prefetches the codes of values first .. end - 1, perhaps behind the end of their buffer, to write
+ *  them if kWrite is 1. */
+template <int kWrite>
+GQ_INLINE void prefetch_codes(const uint32_t* words, uint32_t bits, size_t first, size_t end) {
+  const uint8_t* const byte = reinterpret_cast<const uint8_t*>(words);
+  for (size_t k = first * bits / 8; k < end * bits / 8; k += kLineBytes) {
+    __builtin_prefetch(byte + k, kWrite);
+  }
 }
 
 const void* values_from(const void* values, int32_t dtype, size_t offset) {
   return static_cast<const unsigned char*>(values) + offset * dtype_size_bytes(dtype);
+}
+
+/** The same of any elements: those of the tile that begins with value `first`. */
+GQ_INLINE void prefetch_elements(const void* values, int32_t dtype, size_t first) {
+  const uint32_t size_bytes = dtype_size_bytes(dtype);
+  const char* const at = static_cast<const char*>(values) + first * size_bytes;
+  for (size_t k = 0; k < kTileValues * size_bytes; k += kLineBytes) __builtin_prefetch(at + k);
 }
 
 /** Prefetches one line a page behind `at`, perhaps behind the end of its buffer. Prefetchers of the

@@ -166,7 +166,7 @@ __attribute__((noinline)) void norm_granules(const NormArgs& args) {
     here.range = Range{granule.first_value, granule.value_count};
     here.values = values_from(args.values, args.dtype, granule.offset);
     here.out = codes + granule.first_block;
-    norm_blocks(here);
+    norm_blocks(here, args.range.group.stride_values);
   });
 }
 

@@ -9,15 +9,6 @@ Thresholds encode_thresholds_of(const ReduceManyArgs& args) {
   return Thresholds(own, strata_of_sum(args.coding, site), site);
 }
 
-/** Prefetches the codes of values first .. end - 1, to write them if kWrite is 1. */
-template <int kWrite>
-GQ_INLINE void prefetch_codes(const uint32_t* words, uint32_t bits, size_t first, size_t end) {
-  const uint8_t* const byte = reinterpret_cast<const uint8_t*>(words);
-  for (size_t k = first * bits / 8; k < end * bits / 8; k += kLineBytes) {
-    __builtin_prefetch(byte + k, kWrite);
-  }
-}
-
 /** Prefetches operands and results of values first .. end - 1. */
 GQ_INLINE void prefetch_sum(const ReduceManyArgs& args, size_t first, size_t end) {
   for (uint32_t k = 0; k < operand_count(args); ++k) {
