@@ -88,8 +88,8 @@ GQ_HD uint16_t float_to_half(float value, uint32_t bits) {
   return narrow_pattern(rounded, pattern, kHalfNanBits);
 }
 
-/** Of the pattern of a finite float32 other than those that only random rounding makes infinite. The
- *  lower half, and the upper half of R(e) or what rounds to nearest, carry into the upper half. */
+/** For patterns of numbers that stay finite: their lower half and the upper half of R(e), or what
+ *  rounds to nearest, carry into their upper half. */
 template <bool kNearest>
 GQ_HD uint16_t finite_to_bfloat(uint32_t pattern, uint32_t bits) {
   const uint32_t is_odd = (pattern >> 16) & 1;
@@ -97,6 +97,7 @@ GQ_HD uint16_t finite_to_bfloat(uint32_t pattern, uint32_t bits) {
   return static_cast<uint16_t>(only_if((rounded & 0x7fff0000u) != 0, rounded >> 16));
 }
 
+/** Whether they do: rounding at random makes everything above the largest number infinite. */
 template <bool kNearest>
 GQ_HD bool is_finite_as_bfloat(uint32_t pattern) {
   const uint32_t magnitude = pattern & kMagnitudeMask;

@@ -74,8 +74,7 @@ GQ_INLINE void prefetch_values(const float* value, uint32_t first, uint32_t end)
   for (uint32_t e = first; e < end; e += kLineValues) __builtin_prefetch(value + e, 0, kCache);
 }
 
-/** Prefetches the codes of values first .. end - 1, perhaps behind the end of their buffer, to write
- *  them if kWrite is 1. */
+/** The same of codes, to write them if kWrite is 1. */
 template <int kWrite>
 GQ_INLINE void prefetch_codes(const uint32_t* words, uint32_t bits, size_t first, size_t end) {
   const uint8_t* const byte = reinterpret_cast<const uint8_t*>(words);
