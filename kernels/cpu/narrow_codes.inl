@@ -79,7 +79,7 @@ void quantize_narrow(const QuantizeArgs& args) {
   with_narrow_codec(args.coding, [&](auto codec) {
     for_each_tile(args.range, [&](const Tile& tile) {
       const size_t next = tile.offset + kTileValues;
-      prefetch_elements(args.values, args.dtype, next);
+      prefetch_elements<kFirstCache>(args.values, args.dtype, next, kTileValues);
       prefetch_codes<1>(args.words, 16, next, next + kTileValues);
       ValueTile local;
       const float* value = load_values(args.values, args.dtype, tile, local);

@@ -46,7 +46,7 @@ __attribute__((noinline)) void norm_blocks(const NormArgs& args, size_t ahead) {
     ValueTile local;
     PeakTile peaks;
     const float* const value = values.load(tile, local);
-    prefetch_values<kFirstCache>(value + ahead, 0, kTileValues);
+    prefetch_elements<kFirstCache>(args.values, args.dtype, tile.offset + ahead, kTileValues);
     find_peaks(value, peaks);
     for (uint32_t s = 0; s < segments_of(tile); ++s) {
       const uint16_t code = norm_code(peaks.magnitude[s]);

@@ -134,8 +134,7 @@ struct ValueSource {
   }
 
   GQ_INLINE void prefetch(const Tile& tile, uint32_t first, uint32_t end) const {
-    const float* const value = values.values_after(tile);
-    if (value != nullptr) prefetch_values<kFirstCache>(value, first, end);
+    values.prefetch(tile, first, end - first);
   }
 };
 

@@ -306,7 +306,7 @@ void rotate_last_back(const uint32_t* signs, size_t value_count, RotationBuffer&
   });
 }
 
-/** Whether Values prefetch what load() rotates, or its caller does, with values_after(). */
+/** Whether Values prefetch what load() rotates, or its caller does, with prefetch(). */
 enum class Prefetches { by_load, by_caller };
 
 /** A caller's values, tile by tile, rotated if the format has rotations: then in order, and filled
@@ -319,15 +319,14 @@ class Values {
         dtype_(dtype),
         range_(range),
         rotated_(rotated),
-        by_load_(prefetches == Prefetches::by_load || dtype != GQSGD_FLOAT32),
+        by_load_(prefetches == Prefetches::by_load),
         signs_(site, range.first_value) {}
 
-  /** Values to prefetch with those of a tile; a rotation's are read at once. Null if there are none
-   *  for the caller. */
-  const float* values_after(const Tile& tile) const {
-    if (dtype_ != GQSGD_FLOAT32) return nullptr;
+  /** Prefetches, with a tile, `count` of the values that are read after it, from `first` of them on.
+   *  A rotation's are read at once. */
+  GQ_INLINE void prefetch(const Tile& tile, uint32_t first, uint32_t count) const {
     const size_t ahead = rotated_ ? kRotationValues : kValuesAhead;
-    return static_cast<const float*>(values_) + tile.offset + ahead;
+    prefetch_elements<kFirstCache>(values_, dtype_, tile.offset + ahead + first, count);
   }
 
   const float* load(const Tile& tile, ValueTile& local) {

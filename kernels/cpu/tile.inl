@@ -83,15 +83,20 @@ GQ_INLINE void prefetch_codes(const uint32_t* words, uint32_t bits, size_t first
   }
 }
 
-/** The same of elements of any type, of the tile that begins with value `first`. */
-GQ_INLINE void prefetch_elements(const void* values, int32_t dtype, size_t first) {
-  const uint32_t size_bytes = dtype_size_bytes(dtype);
-  const char* const at = static_cast<const char*>(values) + first * size_bytes;
-  for (size_t k = 0; k < kTileValues * size_bytes; k += kLineBytes) __builtin_prefetch(at + k);
-}
-
 const void* values_from(const void* values, int32_t dtype, size_t offset) {
   return static_cast<const unsigned char*>(values) + offset * dtype_size_bytes(dtype);
+}
+
+/** The same of elements of any type. */
+template <int kCache>
+GQ_INLINE void prefetch_elements(const void* values, int32_t dtype, size_t first, size_t count) {
+  if (dtype == GQSGD_FLOAT32) {
+    const float* const value = static_cast<const float*>(values) + first;
+    return prefetch_values<kCache>(value, 0, static_cast<uint32_t>(count));
+  }
+  const char* const begin = static_cast<const char*>(values_from(values, dtype, first));
+  const size_t size_bytes = count * dtype_size_bytes(dtype);
+  for (size_t k = 0; k < size_bytes; k += kLineBytes) __builtin_prefetch(begin + k, 0, kCache);
 }
 
 /** Prefetches one line a page behind `at`, perhaps behind the end of its buffer. Prefetchers of the

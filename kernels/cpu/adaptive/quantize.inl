@@ -2,16 +2,11 @@
 
 /** The values of a tile of the next granule, which prefetchers do not know. */
 struct NextGranule {
-  const float* value;  ///< null: of another type
-
-  NextGranule(const QuantizeArgs& args, const Granule& granule, const Tile& tile)
-      : value(args.dtype != GQSGD_FLOAT32 ? nullptr
-                                          : static_cast<const float*>(args.values) +
-                                                granule.offset + args.range.group.stride_values +
-                                                tile.offset) {}
+  const QuantizeArgs& args;
+  size_t first_value;  ///< in the buffer
 
   GQ_INLINE void operator()(uint32_t first, uint32_t end) const {
-    if (value != nullptr) prefetch_values<kSecondCache>(value, first, end);
+    prefetch_elements<kSecondCache>(args.values, args.dtype, first_value + first, end - first);
   }
 };
 
@@ -22,12 +17,13 @@ void quantize_set(const QuantizeArgs& args, const GranuleSet& set, const SetBloc
     granule.offset += set.offset;
     const void* values = values_from(args.values, args.dtype, granule.offset);
     prefetch_next_granule(values, args.dtype, args.range.group);
+    const size_t next = granule.offset + args.range.group.stride_values;
     for_each_tile_of(granule, [&](const Tile& tile) {
       ValueTile local;
       const float* value = load_values(values, args.dtype, tile, local);
       encode_blocks<Uniforms>(value, granule.first_value + tile.offset, set.tile_of(granule, tile),
                               blocks, scales, thresholds, args.words,
-                              NextGranule(args, granule, tile));
+                              NextGranule{args, next + tile.offset});
     });
   });
 }
