@@ -21,6 +21,8 @@ class Descriptor {
 
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
+  /** Gives up ownership. */
+  int release() { return std::exchange(number_, -1); }
   void reset(int number = -1) {
     if (number_ >= 0) close(number_);
     number_ = number;

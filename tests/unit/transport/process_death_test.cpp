@@ -156,6 +156,19 @@ TEST(ProcessDeath, Child_MayDropTheParentsTransport) {
   EXPECT_EQ(lines_of(ranks), std::vector<std::string>(2, "OK"));
 }
 
+// Else memory of groups that have ended would last as long as the longest child.
+TEST(ProcessDeath, Child_KeepsNoMemoryOfTheGroup) {
+  const auto files = [] { return std::to_string(descriptors_of("memfd:gqsgd")); };
+  auto ranks = join_all(3, [&](HostTransport& transport) {
+    const Status first = exchange(transport, 1);
+    if (!first.ok()) return text_of(first);
+    const std::string here = files();
+    const std::string in_child = Child(files).line();
+    return here + " | " + in_child + " | " + text_of(exchange(transport, 2));
+  });
+  EXPECT_EQ(lines_of(ranks), std::vector<std::string>(3, "3 | 0 | OK"));
+}
+
 // poll() refuses more descriptors than that, and death would be seen by a timeout alone.
 TEST(ProcessDeath, KilledRank_NamedWhereTheLimitOfDescriptorsWasLowered) {
   Signal ready;
