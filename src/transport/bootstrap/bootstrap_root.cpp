@@ -55,7 +55,7 @@ Status Root::receive_all(Member bring, GroupMembers* group) {
     receive_join_requests();
     receive_from_joined();
   }
-  listener_.reset();
+  listener_.close_now();
   if (outcome_.status != GQSGD_OK) return group_failure();
   GQ_TRY(random_bytes(&outcome_.tag, sizeof outcome_.tag));
   for (uint32_t rank = 1; rank < join_token_.size; ++rank) GQ_TRY(send_group(rank));
@@ -125,7 +125,7 @@ void Root::receive_from_joined() {
       fail_group(GQSGD_PEER_LOST, "rank %u %s while the group formed", rank,
                  spoke ? "sent what no correct rank sends" : "died");
     }
-    joined.socket.reset();
+    joined.socket.close_now();
   }
 }
 

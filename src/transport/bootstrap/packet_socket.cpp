@@ -42,10 +42,20 @@ bool is_own_user(int socket, uid_t* user) {
   return credentials.uid == geteuid();
 }
 
-Status open_socket(Descriptor* out) {
-  out->reset(socket(AF_UNIX, kFlags, 0));
-  if (out->is_open()) return Status();
-  return system_failure(errno, "a socket by which the group forms");
+Status open_socket(ForkGuard* out) {
+  ForkHold hold;
+  const int opened = socket(AF_UNIX, kFlags, 0);
+  if (opened < 0) return system_failure(errno, "a socket by which the group forms");
+  out->attach(opened);
+  return Status();
+}
+
+/** -1 with errno if there is none. */
+int accept_guarded(int listener, ForkGuard* out) {
+  ForkHold hold;
+  const int accepted = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (accepted >= 0) out->attach(accepted);
+  return accepted;
 }
 
 /** Takes over every descriptor of the packet, so that none leaks; false if some were lost. */
@@ -70,8 +80,8 @@ bool take_descriptors(msghdr* message, Packet* packet) {
 
 }  // namespace
 
-Status listen_as(const UniqueId& id, Descriptor* listener) {
-  Descriptor opened;
+Status listen_as(const UniqueId& id, ForkGuard* listener) {
+  ForkGuard opened;
   GQ_TRY(open_socket(&opened));
   const Address address = address_of(id);
   const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
@@ -88,9 +98,9 @@ Status listen_as(const UniqueId& id, Descriptor* listener) {
   return Status();
 }
 
-Status connect_to(const UniqueId& id, Descriptor* socket, Delivery* delivery) {
+Status connect_to(const UniqueId& id, ForkGuard* socket, Delivery* delivery) {
   *delivery = Delivery::not_yet;
-  Descriptor opened;
+  ForkGuard opened;
   GQ_TRY(open_socket(&opened));
   const Address address = address_of(id);
   const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
@@ -112,10 +122,10 @@ Status connect_to(const UniqueId& id, Descriptor* socket, Delivery* delivery) {
   return Status();
 }
 
-Status accept_client(int listener, Descriptor* socket, Delivery* delivery) {
+Status accept_client(int listener, ForkGuard* socket, Delivery* delivery) {
   *delivery = Delivery::not_yet;
-  Descriptor client(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!client.is_open()) {
+  ForkGuard client;
+  if (accept_guarded(listener, &client) < 0) {
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return Status();
     return system_failure(errno, "accepting a rank");
   }

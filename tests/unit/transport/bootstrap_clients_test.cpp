@@ -20,11 +20,11 @@ TEST(BootstrapClients, RankGivesUpAsTheLastOneComes_Named) {
   Child rank0 = join(id, 0, 3, kJustJoin);
   connect_to_root(id);  // rank 0 listens
   rank0.signal(SIGSTOP);
-  const Descriptor rank1 = join_as_client(id, 1, 3);
+  const ForkGuard rank1 = join_as_client(id, 1, 3);
   Report impatient;
   impatient.status = GQSGD_TIMEOUT;
   send_bytes(rank1.number(), &impatient, sizeof impatient);
-  const Descriptor rank2 = join_as_client(id, 2, 3);
+  const ForkGuard rank2 = join_as_client(id, 2, 3);
   rank0.signal(SIGCONT);
   EXPECT_EQ(rank0.line(),
             "TIMEOUT: rank 1 gave up when its time was over, as the last of 3 ranks came; "
@@ -34,29 +34,29 @@ TEST(BootstrapClients, RankGivesUpAsTheLastOneComes_Named) {
 TEST(BootstrapClients, DroppedConnection_ConnectsAgain) {
   const gqsgd_unique_id id = fresh_id();
   Child rank1 = join(id, 1, 2, kJustJoin);  // first, so that it does not hold the listener
-  Descriptor listener;
+  ForkGuard listener;
   ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
   int connections = 0;
   for (const uint64_t end_us = deadline_after_ms(10000); connections < 3 && monotonic_us() < end_us;
        usleep(1000)) {
-    Descriptor client;
+    ForkGuard client;
     Delivery delivery;
     ASSERT_EQ(text_of(accept_client(listener.number(), &client, &delivery)), "OK");
     connections += delivery == Delivery::done ? 1 : 0;
   }
   EXPECT_EQ(connections, 3);
-  listener.reset();
+  listener.close_now();
   const std::string line = rank1.line();
   EXPECT_TRUE(contains(line, "PEER_LOST: rank 1: rank 0 has died")) << line;
 }
 
 TEST(BootstrapClients, FullQueueOfConnections_Named) {
   const gqsgd_unique_id id = fresh_id();
-  Descriptor listener;
+  ForkGuard listener;
   ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
   Delivery delivery = Delivery::done;
   while (delivery == Delivery::done) {
-    Descriptor closed_at_once;
+    ForkGuard closed_at_once;
     ASSERT_EQ(text_of(connect_to(read_id(id), &closed_at_once, &delivery)), "OK");
   }
   const std::string line = join(id, 1, 2, kJustJoin, 100).line();
@@ -66,7 +66,7 @@ TEST(BootstrapClients, FullQueueOfConnections_Named) {
 TEST(BootstrapClients, OtherVersions_ReportedToAllRanks) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 3, kJustJoin), rank1 = join(id, 1, 3, kJustJoin);
-  const Descriptor other = connect_to_root(id);
+  const ForkGuard other = connect_to_root(id);
   JoinRequest join_request = join_request_of(id, 2, 3);
   join_request.library_version = 10400;
   join_request.wire_version = 1;
@@ -80,7 +80,7 @@ TEST(BootstrapClients, OtherVersions_ReportedToAllRanks) {
 TEST(BootstrapClients, PendingClients_DoNotKeepRanksOut) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kExchange);
-  std::vector<Descriptor> clients;
+  std::vector<ForkGuard> clients;
   for (int i = 0; i < 300; ++i) {
     clients.push_back(connect_to_root(id));
     const std::string junk(static_cast<size_t>(i) * 7 % 300 + 1, static_cast<char>(i));
@@ -98,7 +98,7 @@ TEST(BootstrapClients, PendingClients_DoNotKeepRanksOut) {
 TEST(BootstrapClients, SilentClient_DroppedAfterTwoSeconds) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kExchange);
-  const Descriptor silent = connect_to_root(id);
+  const ForkGuard silent = connect_to_root(id);
   const uint64_t begin_us = monotonic_us();
   EXPECT_EQ(answer_at(silent.number()), "closed");
   const uint64_t waited_ms = (monotonic_us() - begin_us) / 1000;
@@ -112,7 +112,7 @@ TEST(BootstrapClients, SilentClient_DroppedAfterTwoSeconds) {
 TEST(BootstrapClients, JoinRequestWithoutDescriptors_Refused) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kExchange);
-  const Descriptor bare = connect_to_root(id);
+  const ForkGuard bare = connect_to_root(id);
   const JoinRequest join_request = join_request_of(id, 1, 2);
   send_bytes(bare.number(), &join_request, sizeof join_request);
   const std::string refused = answer_at(bare.number());
@@ -126,7 +126,7 @@ TEST(BootstrapClients, JoinRequestWithoutDescriptors_Refused) {
 std::string root_after_report(const void* bytes, size_t size_bytes) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kJustJoin);
-  const Descriptor client = join_as_client(id, 1, 2);
+  const ForkGuard client = join_as_client(id, 1, 2);
   pollfd watched{client.number(), POLLIN, 0};
   EXPECT_EQ(poll(&watched, 1, 10000), 1);  // the list of members
   send_bytes(client.number(), bytes, size_bytes);
