@@ -181,7 +181,10 @@ Status receive_packet(int socket, Packet* packet, Delivery* delivery) {
   message.msg_controllen =
       packet->descriptor_capacity > 0 ? CMSG_SPACE(packet->descriptor_capacity * sizeof(int)) : 0;
   packet->descriptor_count = 0;
-  const ssize_t size_bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | MSG_TRUNC);
+  constexpr int kReceiveFlags = MSG_CMSG_CLOEXEC | MSG_DONTWAIT | MSG_TRUNC;
+  ssize_t size_bytes = recvmsg(socket, &message, kReceiveFlags);
+  // The other end closed before it had read all: what it had sent comes behind this error.
+  if (size_bytes < 0 && errno == ECONNRESET) size_bytes = recvmsg(socket, &message, kReceiveFlags);
   *delivery = Delivery::not_yet;
   if (size_bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Status();
   *delivery = Delivery::closed;

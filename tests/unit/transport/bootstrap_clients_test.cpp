@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/support/clock.h"
+#include "src/transport/bootstrap/bootstrap.h"
 #include "tests/unit/transport/bootstrap_client.h"
 #include "tests/unit/transport/process_group.h"
 
@@ -48,6 +52,77 @@ TEST(BootstrapClients, DroppedConnection_ConnectsAgain) {
   listener.close_now();
   const std::string line = rank1.line();
   EXPECT_TRUE(contains(line, "PEER_LOST: rank 1: rank 0 has died")) << line;
+}
+
+/** Rank 1 of 2; between the two steps of the bootstrap it waits for `proceed`. */
+std::string join_in_two_steps(const gqsgd_unique_id& id, Signal* proceed) {
+  std::unique_ptr<Bootstrap> bootstrap;
+  const JoinToken token{read_id(id), 1, 2, Deadline(deadline_after_ms(kTimeoutMs))};
+  EXPECT_EQ(text_of(open_bootstrap(token, &bootstrap)), "OK");
+  Member bring{Descriptor(dup(0)), Descriptor(dup(0)), Descriptor(dup(0))};
+  GroupMembers group;
+  const Status gathered = bootstrap->gather(Status(), std::move(bring), &group);
+  if (!gathered.ok() || !proceed->wait()) return "no members: " + text_of(gathered);
+  return text_of(bootstrap->conclude(Status()));
+}
+
+/** Takes the place of rank 0 up to the list of members. */
+ForkGuard send_members_of_two(const ForkGuard& listener) {
+  ForkGuard rank1;
+  Delivery delivery = Delivery::not_yet;
+  while (delivery != Delivery::done) {
+    EXPECT_EQ(text_of(accept_client(listener.number(), &rank1, &delivery)), "OK");
+  }
+  Outcome members;
+  members.rank_count = 2;
+  const int descriptors[2 * kMemberDescriptors] = {};
+  EXPECT_TRUE(send_packet(rank1.number(), &members, sizeof members, descriptors,
+                          2 * kMemberDescriptors, &delivery)
+                  .ok());
+  return rank1;
+}
+
+TEST(BootstrapClients, RootGaveUpBeforeTheReport_ReasonReturned) {
+  const gqsgd_unique_id id = fresh_id();
+  ForkGuard listener;
+  ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
+  Signal proceed;
+  Child rank1([&] { return join_in_two_steps(id, &proceed); });
+  ForkGuard connection = send_members_of_two(listener);
+  Outcome failure;
+  failure.status = GQSGD_TIMEOUT;
+  strcpy(failure.sentence, "rank 2 took nothing more");
+  send_bytes(connection.number(), &failure, sizeof failure);
+  connection.close_now();
+  proceed.send();
+  EXPECT_EQ(rank1.line(), "TIMEOUT: rank 2 took nothing more");
+}
+
+// A rank whose time is over says so, and rank 0 may have closed by then without reading that.
+TEST(BootstrapClients, RootClosedWithAReportUnread_OutcomeReturned) {
+  const gqsgd_unique_id id = fresh_id();
+  ForkGuard listener;
+  ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
+  Signal proceed;
+  proceed.send();
+  Child rank1([&] { return join_in_two_steps(id, &proceed); });
+  ForkGuard connection = send_members_of_two(listener);
+  JoinRequest join_request;
+  Packet packet{&join_request, sizeof join_request, nullptr, 0};
+  Delivery delivery = Delivery::not_yet;
+  while (delivery == Delivery::not_yet) {
+    // Its descriptors have no place here, and are lost.
+    (void)receive_packet(connection.number(), &packet, &delivery).ok();
+  }
+  pollfd report{connection.number(), POLLIN, 0};
+  ASSERT_EQ(poll(&report, 1, static_cast<int>(kTimeoutMs)), 1);
+  rank1.signal(SIGSTOP);
+  usleep(10000);  // it does not read before the connection is closed
+  const Outcome formed;
+  send_bytes(connection.number(), &formed, sizeof formed);
+  connection.close_now();
+  rank1.signal(SIGCONT);
+  EXPECT_EQ(rank1.line(), "OK");
 }
 
 TEST(BootstrapClients, FullQueueOfConnections_Named) {
