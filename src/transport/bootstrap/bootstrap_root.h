@@ -44,6 +44,7 @@ class Root final : public Bootstrap {
   void drop_pending(uint32_t index);
   void receive_join_requests();
   void receive_from_joined();
+  void answer_waiting();
   void admit(const JoinRequest& join_request, const Status& received, Packet* packet,
              ForkGuard* socket);
   void check_join_request(const JoinRequest& join_request, const Status& received);

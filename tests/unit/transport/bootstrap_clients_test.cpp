@@ -35,6 +35,26 @@ TEST(BootstrapClients, RankGivesUpAsTheLastOneComes_Named) {
             "timeout_ms sets the time");
 }
 
+// More than rank 0 accepts between two looks at its clock.
+TEST(BootstrapClients, RanksInTheQueueAsTimeEnds_ToldWhy) {
+  constexpr uint32_t kRanks = 42, kClients = 40;
+  constexpr int64_t kShortMs = 300;
+  const gqsgd_unique_id id = fresh_id();
+  Child rank0 = join(id, 0, kRanks, kJustJoin, kShortMs);
+  connect_to_root(id);  // rank 0 listens
+  rank0.signal(SIGSTOP);
+  std::vector<ForkGuard> clients;
+  for (uint32_t rank = 1; rank <= kClients; ++rank) {
+    clients.push_back(join_as_client(id, rank, kRanks));
+  }
+  usleep(1000 * kShortMs);
+  rank0.signal(SIGCONT);
+  for (const ForkGuard& client : clients) {
+    const std::string line = answer_at(client.number());
+    EXPECT_TRUE(contains(line, "TIMEOUT: missing ranks: ")) << line;
+  }
+}
+
 TEST(BootstrapClients, DroppedConnection_ConnectsAgain) {
   const gqsgd_unique_id id = fresh_id();
   Child rank1 = join(id, 1, 2, kJustJoin);  // first, so that it does not hold the listener
