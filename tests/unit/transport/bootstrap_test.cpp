@@ -102,6 +102,22 @@ TEST(Bootstrap, DeadRootWithChild_LeavesNoName) {
   EXPECT_EQ(kill(child[0], SIGKILL), 0) << "it should have lived on";
 }
 
+TEST(Bootstrap, ChildOfRootAndRank_HasNoSocket) {
+  const gqsgd_unique_id id = fresh_id();
+  Child both([&] {
+    std::thread([&] {
+      std::unique_ptr<HostTransport> transport;
+      (void)create_process(id, 0, 3, kTimeoutMs, &transport);
+    }).detach();
+    const ForkGuard rank1 = join_as_client(id, 1, 3);
+    constexpr size_t kSockets = 3;  // the listener and two ends of a connection
+    for (int looks = 0; descriptors_of("socket:") < kSockets && looks < 5000; ++looks) usleep(1000);
+    const std::string here = std::to_string(descriptors_of("socket:"));
+    return here + " | " + Child([] { return std::to_string(descriptors_of("socket:")); }).line();
+  });
+  EXPECT_EQ(both.line(), "3 | 0");
+}
+
 TEST(Bootstrap, MissingRanks_NamedToAllInTime) {
   const gqsgd_unique_id id = fresh_id();
   const uint64_t begin_us = monotonic_us();
