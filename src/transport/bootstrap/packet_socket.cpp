@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "src/transport/system_failure.h"
 
@@ -58,7 +59,8 @@ int accept_guarded(int listener, ForkGuard* out) {
   return accepted;
 }
 
-/** Takes over every descriptor of the packet, so that none leaks; false if some were lost. */
+/** Takes over every descriptor of the packet, so that none leaks; false if some were lost. With the
+ *  ForkHold under which they came. */
 bool take_descriptors(msghdr* message, Packet* packet) {
   bool complete = (message->msg_flags & MSG_CTRUNC) == 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
@@ -67,11 +69,11 @@ bool take_descriptors(msghdr* message, Packet* packet) {
     for (size_t i = 0; i < count; ++i) {
       int number = -1;
       memcpy(&number, CMSG_DATA(part) + i * sizeof number, sizeof number);
-      Descriptor descriptor(number);
-      if (packet->descriptor_count == packet->descriptor_capacity) {
-        complete = false;
+      if (packet->descriptor_count < packet->descriptor_capacity) {
+        packet->descriptors[packet->descriptor_count++].attach(number);
       } else {
-        packet->descriptors[packet->descriptor_count++] = std::move(descriptor);
+        complete = false;
+        close(number);
       }
     }
   }
@@ -181,6 +183,8 @@ Status receive_packet(int socket, Packet* packet, Delivery* delivery) {
   message.msg_controllen =
       packet->descriptor_capacity > 0 ? CMSG_SPACE(packet->descriptor_capacity * sizeof(int)) : 0;
   packet->descriptor_count = 0;
+  for (size_t i = 0; i < packet->descriptor_capacity; ++i) packet->descriptors[i].reset();
+  ForkHold hold;
   constexpr int kReceiveFlags = MSG_CMSG_CLOEXEC | MSG_DONTWAIT | MSG_TRUNC;
   ssize_t size_bytes = recvmsg(socket, &message, kReceiveFlags);
   // The other end closed before it had read all: what it had sent comes behind this error.

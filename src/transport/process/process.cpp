@@ -121,9 +121,11 @@ Status ProcessTransport::bring(const JoinToken& join_token, Member* member) {
   GQ_TRY(own_.make(join_token.size));
   GQ_TRY(liveness_pipe_.make(&member->liveness_pipe));
   member->wakeup = own_.take_wakeup_file();
-  member->memory.reset(fcntl(own_.descriptor(), F_DUPFD_CLOEXEC, 0));
-  if (member->memory.is_open()) return Status();
-  return system_failure(errno, "a second descriptor of the shared memory");
+  ForkHold hold;
+  const int second = fcntl(own_.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (second < 0) return system_failure(errno, "a second descriptor of the shared memory");
+  member->memory.attach(second);
+  return Status();
 }
 
 Status ProcessTransport::attach(const JoinToken& join_token, GroupMembers* group) {

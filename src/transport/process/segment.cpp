@@ -86,20 +86,15 @@ Status commit(int file, uint64_t offset_bytes, uint64_t size_bytes) {
 }
 
 Status make_file(const char* name, uint64_t length_bytes, Descriptor* file) {
-  file->reset(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file->is_open()) return system_failure(errno, "memfd_create for shared memory");
+  {
+    ForkHold hold;
+    const int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (made < 0) return system_failure(errno, "memfd_create for shared memory");
+    file->attach(made);
+  }
   if (ftruncate(file->number(), static_cast<off_t>(length_bytes)) == 0) return Status();
   return system_failure(errno, "a shared-memory file of %llu bytes",
                         static_cast<unsigned long long>(length_bytes));
-}
-
-/** What peers read, made while no other thread may fork. */
-Status make_guarded_file(uint64_t length_bytes, ForkGuard* file) {
-  ForkHold hold;
-  Descriptor made;
-  GQ_TRY(make_file("gqsgd", length_bytes, &made));
-  file->attach(made.release());
-  return Status();
 }
 
 Status seal(int file, int seals) {
@@ -148,7 +143,7 @@ Status OwnSegment::make(uint32_t ranks) {
   length_bytes_ = allowed_length();
   const uint64_t first_bytes = arena_offset_bytes_ + page_bytes();
   if (length_bytes_ < first_bytes) return refuse_length(first_bytes, length_bytes_);
-  GQ_TRY(make_guarded_file(length_bytes_, &file_));
+  GQ_TRY(make_file("gqsgd", length_bytes_, &file_));
   const int file = file_.number();
   GQ_TRY(commit(file, 0, arena_offset_bytes_));
   GQ_TRY(control_.map(file, 0, arena_offset_bytes_, Access::read_write));
@@ -199,10 +194,7 @@ Status PeerSegment::attach(SegmentFiles files, uint32_t rank, uint32_t ranks, in
   const int wakeup = files.wakeup.number();
   GQ_TRY(check_file(wakeup, rank, kSeals, page_bytes(), &wakeup_bytes));
   GQ_TRY(check_file(files.memory.number(), rank, seals, arena_offset_bytes_, &length_bytes_));
-  {
-    ForkHold hold;
-    file_.attach(files.memory.release());
-  }
+  file_ = std::move(files.memory);
   GQ_TRY(wakeup_.map(wakeup, 0, page_bytes(), Access::read_write));
   return control_.map(file_.number(), 0, arena_offset_bytes_, Access::read);
 }

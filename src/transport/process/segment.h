@@ -9,7 +9,6 @@
 
 #include <utility>
 
-#include "src/support/posix/fork.h"
 #include "src/transport/process/descriptor.h"
 #include "src/transport/process/mapping.h"
 #include "src/transport/shared_memory/control.h"
@@ -53,7 +52,7 @@ class OwnSegment {
  private:
   Status make_wakeup_file();
 
-  ForkGuard file_;
+  Descriptor file_;
   Descriptor wakeup_file_;
   int seals_ = 0;
   uint64_t length_bytes_ = 0;
@@ -93,7 +92,7 @@ class PeerSegment {
  private:
   Status check_committed(uint64_t committed_bytes) const;
 
-  ForkGuard file_;
+  Descriptor file_;
   uint32_t rank_ = 0;
   uint64_t length_bytes_ = 0;
   uint64_t arena_offset_bytes_ = 0;

@@ -102,8 +102,12 @@ TEST(Bootstrap, DeadRootWithChild_LeavesNoName) {
   EXPECT_EQ(kill(child[0], SIGKILL), 0) << "it should have lived on";
 }
 
-TEST(Bootstrap, ChildOfRootAndRank_HasNoSocket) {
+TEST(Bootstrap, ChildOfRootAndRank_HasNoSocketAndNoMemory) {
   const gqsgd_unique_id id = fresh_id();
+  const auto held = [] {
+    return std::to_string(descriptors_of("socket:")) + " sockets, " +
+           std::to_string(descriptors_of("memfd:gqsgd")) + " files";
+  };
   Child both([&] {
     std::thread([&] {
       std::unique_ptr<HostTransport> transport;
@@ -112,10 +116,10 @@ TEST(Bootstrap, ChildOfRootAndRank_HasNoSocket) {
     const ForkGuard rank1 = join_as_client(id, 1, 3);
     constexpr size_t kSockets = 3;  // the listener and two ends of a connection
     for (int looks = 0; descriptors_of("socket:") < kSockets && looks < 5000; ++looks) usleep(1000);
-    const std::string here = std::to_string(descriptors_of("socket:"));
-    return here + " | " + Child([] { return std::to_string(descriptors_of("socket:")); }).line();
+    const std::string here = held();
+    return here + " | " + Child(held).line();
   });
-  EXPECT_EQ(both.line(), "3 | 0");
+  EXPECT_EQ(both.line(), "3 sockets, 3 files | 0 sockets, 0 files");
 }
 
 TEST(Bootstrap, MissingRanks_NamedToAllInTime) {
