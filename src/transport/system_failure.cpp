@@ -21,6 +21,17 @@ unsigned long long free_memory_mib() {
   return sysinfo(&info) == 0 ? info.freeram * 1ull * info.mem_unit >> 20 : 0;
 }
 
+Status memory_failure(const char* what, const char* reason) {
+  const unsigned long long limit_bytes = limit_of(RLIMIT_AS);
+  if (limit_bytes == RLIM_INFINITY) {
+    return fail(GQSGD_NO_MEMORY, "%s: %s (%llu MiB of memory are free)", what, reason,
+                free_memory_mib());
+  }
+  return fail(GQSGD_NO_MEMORY,
+              "%s: %s (%llu MiB of memory are free, and ulimit -v allows this process %llu MiB)",
+              what, reason, free_memory_mib(), limit_bytes >> 20);
+}
+
 }  // namespace
 
 Status system_failure(int error, const char* format, ...) {
@@ -40,8 +51,7 @@ Status system_failure(int error, const char* format, ...) {
     case ENOMEM:
     case ENOSPC:
     case ENOBUFS:
-      return fail(GQSGD_NO_MEMORY, "%s: %s (%llu MiB of memory are free)", what, reason,
-                  free_memory_mib());
+      return memory_failure(what, reason);
     default:
       return fail(GQSGD_SYSTEM, "%s: %s (errno %d)", what, reason, error);
   }

@@ -36,7 +36,7 @@ void send_outcome(FuzzInput* input, int socket, Outcome outcome, int descriptor)
 /** One joiner is served, or none comes. */
 void serve(FuzzInput* input, int listener, const std::atomic<bool>& is_over) {
   const Descriptor null(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  Descriptor socket;
+  ForkGuard socket;
   Delivery delivery = Delivery::not_yet;
   while (!is_over && accept_client(listener, &socket, &delivery).ok() &&
          delivery != Delivery::done) {
@@ -58,12 +58,12 @@ void run(FuzzInput input) {
   gqsgd_unique_id bytes;
   UniqueId id;
   require(make_unique_id(&bytes).ok() && read_unique_id(bytes, &id).ok(), "no id");
-  Descriptor listener;
+  ForkGuard listener;
   require(listen_as(id, &listener).ok(), "no listener");
   std::atomic<bool> is_over{false};
   std::thread root([&] {
     serve(&input, listener.number(), is_over);
-    listener.reset();
+    listener.close_now();
   });
   Joiner joiner({id, 1, kRanks, Deadline(deadline_after_ms(kTimeoutMs))});
   GroupMembers group;

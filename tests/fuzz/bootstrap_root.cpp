@@ -18,11 +18,11 @@ constexpr int64_t kTimeoutMs = 5;
 constexpr uint32_t kClientsMost = 4;
 
 struct Client {
-  Descriptor socket;
+  ForkGuard socket;
 };
 
 /** Connects while rank 0 listens. */
-bool connect(const UniqueId& id, Descriptor* socket, uint64_t deadline_us) {
+bool connect(const UniqueId& id, ForkGuard* socket, uint64_t deadline_us) {
   Delivery delivery = Delivery::closed;
   while (connect_to(id, socket, &delivery).ok() && delivery != Delivery::done) {
     if (monotonic_us() >= deadline_us) return false;

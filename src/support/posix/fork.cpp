@@ -92,14 +92,29 @@ void ForkGuard::attach(int descriptor) {
   first_guard = this;
 }
 
-void ForkGuard::close_now() {
-  ForkHold hold;
-  if (descriptor_ < 0) return;
+/** With the lock. */
+int ForkGuard::unlist() {
   if (previous_ != nullptr) previous_->next_ = next_;
   if (previous_ == nullptr) first_guard = next_;
   if (next_ != nullptr) next_->previous_ = previous_;
-  close(descriptor_);
-  descriptor_ = -1;
+  return std::exchange(descriptor_, -1);
+}
+
+void ForkGuard::close_now() {
+  ForkHold hold;
+  if (is_open()) close(unlist());
+}
+
+void ForkGuard::take_from(ForkGuard* other) {
+  ForkHold hold;
+  if (other->is_open()) attach(other->unlist());
+}
+
+ForkGuard& ForkGuard::operator=(ForkGuard&& other) noexcept {
+  if (this == &other) return *this;
+  close_now();
+  take_from(&other);
+  return *this;
 }
 
 void ForkSockets::set(const std::vector<int>& descriptors) {

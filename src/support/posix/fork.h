@@ -40,9 +40,9 @@ class ForkHold {
 class ForkGuard {
  public:
   ForkGuard() = default;
+  ForkGuard(ForkGuard&& other) noexcept { take_from(&other); }
+  ForkGuard& operator=(ForkGuard&& other) noexcept;
   ~ForkGuard() { close_now(); }
-  ForkGuard(const ForkGuard&) = delete;
-  ForkGuard& operator=(const ForkGuard&) = delete;
 
   /** Takes over an open descriptor. Made and attached under one ForkHold. */
   void attach(int descriptor);
@@ -50,9 +50,12 @@ class ForkGuard {
   void close_now();
   /** -1 if there is none, and in a child. */
   int number() const { return descriptor_; }
+  bool is_open() const { return descriptor_ >= 0; }
 
  private:
   friend void close_guarded_in_child();
+  int unlist();
+  void take_from(ForkGuard* other);
 
   int descriptor_ = -1;
   ForkGuard* next_ = nullptr;

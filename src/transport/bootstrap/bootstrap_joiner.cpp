@@ -132,12 +132,13 @@ Status Joiner::send_join_request(gqsgd_status own, const Member& bring, Delivery
                      own == GQSGD_OK ? kMemberDescriptors : 0, delivery);
 }
 
+/** OK also where rank 0 has closed the connection: it has sent an outcome before that, or died, and
+ * the next packet says which. */
 Status Joiner::report(gqsgd_status status) {
   Report message;
   message.status = status;
   Delivery delivery;
-  GQ_TRY(send_packet(socket_.number(), &message, sizeof message, nullptr, 0, &delivery));
-  return delivery == Delivery::done ? Status() : host_is_gone(join_token_.rank);
+  return send_packet(socket_.number(), &message, sizeof message, nullptr, 0, &delivery);
 }
 
 Status Joiner::await_next_verdict(Outcome* outcome, Packet* packet) {

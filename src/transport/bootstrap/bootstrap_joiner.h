@@ -27,7 +27,7 @@ class Joiner final : public Bootstrap {
   Status report(gqsgd_status status);
 
   JoinToken join_token_;
-  Descriptor socket_;
+  ForkGuard socket_;
 };
 
 }  // namespace gq

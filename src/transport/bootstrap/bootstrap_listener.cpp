@@ -62,7 +62,7 @@ void Root::receive_join_requests() {
 /** A client that knows the secret is a rank of this group: it is admitted, or receives the reason
  *  why not. */
 void Root::admit(const JoinRequest& join_request, const Status& received, Packet* packet,
-                 Descriptor* socket) {
+                 ForkGuard* socket) {
   if (join_request.magic != kBootstrapMagic) return;
   if (!same_secret(join_request.secret, join_token_.id.secret)) {
     return refuse(socket->number(), GQSGD_INVALID_ARGUMENT,

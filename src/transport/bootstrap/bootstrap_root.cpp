@@ -55,7 +55,8 @@ Status Root::receive_all(Member bring, GroupMembers* group) {
     receive_join_requests();
     receive_from_joined();
   }
-  listener_.reset();
+  if (outcome_.status != GQSGD_OK) answer_waiting();
+  listener_.close_now();
   if (outcome_.status != GQSGD_OK) return group_failure();
   GQ_TRY(random_bytes(&outcome_.tag, sizeof outcome_.tag));
   for (uint32_t rank = 1; rank < join_token_.size; ++rank) GQ_TRY(send_group(rank));
@@ -66,6 +67,14 @@ Status Root::receive_all(Member bring, GroupMembers* group) {
     group->members[rank] = std::move(joined_[rank].member);
   }
   return Status();
+}
+
+/** Ranks that connected as the group failed learn why: else they find no rank 0 any more. */
+void Root::answer_waiting() {
+  for (uint32_t done = 0; done < join_token_.size; done += kAcceptsPerIteration) {
+    if (!accept_pending().ok()) return;
+    receive_join_requests();
+  }
 }
 
 Status Root::conclude(Status own) {
@@ -125,7 +134,7 @@ void Root::receive_from_joined() {
       fail_group(GQSGD_PEER_LOST, "rank %u %s while the group formed", rank,
                  spoke ? "sent what no correct rank sends" : "died");
     }
-    joined.socket.reset();
+    joined.socket.close_now();
   }
 }
 

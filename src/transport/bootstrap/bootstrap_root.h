@@ -27,12 +27,12 @@ class Root final : public Bootstrap {
    * before it is dropped for newer ones. */
   static constexpr uint32_t kAcceptsPerIteration = 32;
   struct PendingClient {
-    Descriptor socket;
+    ForkGuard socket;
     uint64_t drop_us = 0;
   };
 
   struct JoinedRank {
-    Descriptor socket;  ///< open while its rank is here
+    ForkGuard socket;  ///< open while its rank is here
     Member member;
     bool taken = false;  ///< its rank has been here
   };
@@ -44,8 +44,9 @@ class Root final : public Bootstrap {
   void drop_pending(uint32_t index);
   void receive_join_requests();
   void receive_from_joined();
+  void answer_waiting();
   void admit(const JoinRequest& join_request, const Status& received, Packet* packet,
-             Descriptor* socket);
+             ForkGuard* socket);
   void check_join_request(const JoinRequest& join_request, const Status& received);
   [[gnu::format(printf, 4, 5)]] void refuse(int socket, gqsgd_status status, const char* format,
                                             ...);
@@ -65,7 +66,7 @@ class Root final : public Bootstrap {
   }
 
   JoinToken join_token_;
-  Descriptor listener_;
+  ForkGuard listener_;
   std::unique_ptr<JoinedRank[]> joined_;       // one per rank
   uint32_t taken_count_ = 1;                   // rank 0 is here
   PendingClient pending_[kPendingClientsMax];  // oldest first

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include "src/transport/system_failure.h"
 
@@ -42,13 +43,24 @@ bool is_own_user(int socket, uid_t* user) {
   return credentials.uid == geteuid();
 }
 
-Status open_socket(Descriptor* out) {
-  out->reset(socket(AF_UNIX, kFlags, 0));
-  if (out->is_open()) return Status();
-  return system_failure(errno, "a socket by which the group forms");
+Status open_socket(ForkGuard* out) {
+  ForkHold hold;
+  const int opened = socket(AF_UNIX, kFlags, 0);
+  if (opened < 0) return system_failure(errno, "a socket by which the group forms");
+  out->attach(opened);
+  return Status();
 }
 
-/** Takes over every descriptor of the packet, so that none leaks; false if some were lost. */
+/** -1 with errno if there is none. */
+int accept_guarded(int listener, ForkGuard* out) {
+  ForkHold hold;
+  const int accepted = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (accepted >= 0) out->attach(accepted);
+  return accepted;
+}
+
+/** Takes over every descriptor of the packet, so that none leaks; false if some were lost. With the
+ *  ForkHold under which they came. */
 bool take_descriptors(msghdr* message, Packet* packet) {
   bool complete = (message->msg_flags & MSG_CTRUNC) == 0;
   for (cmsghdr* part = CMSG_FIRSTHDR(message); part != nullptr; part = CMSG_NXTHDR(message, part)) {
@@ -57,11 +69,11 @@ bool take_descriptors(msghdr* message, Packet* packet) {
     for (size_t i = 0; i < count; ++i) {
       int number = -1;
       memcpy(&number, CMSG_DATA(part) + i * sizeof number, sizeof number);
-      Descriptor descriptor(number);
-      if (packet->descriptor_count == packet->descriptor_capacity) {
-        complete = false;
+      if (packet->descriptor_count < packet->descriptor_capacity) {
+        packet->descriptors[packet->descriptor_count++].attach(number);
       } else {
-        packet->descriptors[packet->descriptor_count++] = std::move(descriptor);
+        complete = false;
+        close(number);
       }
     }
   }
@@ -70,8 +82,8 @@ bool take_descriptors(msghdr* message, Packet* packet) {
 
 }  // namespace
 
-Status listen_as(const UniqueId& id, Descriptor* listener) {
-  Descriptor opened;
+Status listen_as(const UniqueId& id, ForkGuard* listener) {
+  ForkGuard opened;
   GQ_TRY(open_socket(&opened));
   const Address address = address_of(id);
   const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
@@ -88,9 +100,9 @@ Status listen_as(const UniqueId& id, Descriptor* listener) {
   return Status();
 }
 
-Status connect_to(const UniqueId& id, Descriptor* socket, Delivery* delivery) {
+Status connect_to(const UniqueId& id, ForkGuard* socket, Delivery* delivery) {
   *delivery = Delivery::not_yet;
-  Descriptor opened;
+  ForkGuard opened;
   GQ_TRY(open_socket(&opened));
   const Address address = address_of(id);
   const auto* name = reinterpret_cast<const sockaddr*>(&address.name);
@@ -112,10 +124,10 @@ Status connect_to(const UniqueId& id, Descriptor* socket, Delivery* delivery) {
   return Status();
 }
 
-Status accept_client(int listener, Descriptor* socket, Delivery* delivery) {
+Status accept_client(int listener, ForkGuard* socket, Delivery* delivery) {
   *delivery = Delivery::not_yet;
-  Descriptor client(accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!client.is_open()) {
+  ForkGuard client;
+  if (accept_guarded(listener, &client) < 0) {
     if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return Status();
     return system_failure(errno, "accepting a rank");
   }
@@ -171,7 +183,12 @@ Status receive_packet(int socket, Packet* packet, Delivery* delivery) {
   message.msg_controllen =
       packet->descriptor_capacity > 0 ? CMSG_SPACE(packet->descriptor_capacity * sizeof(int)) : 0;
   packet->descriptor_count = 0;
-  const ssize_t size_bytes = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT | MSG_TRUNC);
+  for (size_t i = 0; i < packet->descriptor_capacity; ++i) packet->descriptors[i].reset();
+  ForkHold hold;
+  constexpr int kReceiveFlags = MSG_CMSG_CLOEXEC | MSG_DONTWAIT | MSG_TRUNC;
+  ssize_t size_bytes = recvmsg(socket, &message, kReceiveFlags);
+  // The other end closed before it had read all: what it had sent comes behind this error.
+  if (size_bytes < 0 && errno == ECONNRESET) size_bytes = recvmsg(socket, &message, kReceiveFlags);
   *delivery = Delivery::not_yet;
   if (size_bytes < 0 && (errno == EAGAIN || errno == EINTR)) return Status();
   *delivery = Delivery::closed;

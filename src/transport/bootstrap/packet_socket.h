@@ -1,11 +1,12 @@
-// Packets with descriptors over Unix sockets that have a name in no file system. Nothing here
-// blocks.
+// Packets with descriptors over Unix sockets that have a name in no file system, and that a forked
+// child does not keep. Nothing here blocks.
 #ifndef GQ_TRANSPORT_BOOTSTRAP_PACKET_SOCKET_H
 #define GQ_TRANSPORT_BOOTSTRAP_PACKET_SOCKET_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/support/posix/fork.h"
 #include "src/support/status.h"
 #include "src/transport/bootstrap/unique_id.h"
 #include "src/transport/process/descriptor.h"
@@ -22,14 +23,14 @@ enum class Delivery {
 };
 
 /** DUPLICATE_RANK if a process listens under that name already. */
-Status listen_as(const UniqueId& id, Descriptor* listener);
+Status listen_as(const UniqueId& id, ForkGuard* listener);
 
 /** closed while no process listens under that name, not_yet while the listener's queue is full.
  *  SYSTEM if the listener is another user's. */
-Status connect_to(const UniqueId& id, Descriptor* socket, Delivery* delivery);
+Status connect_to(const UniqueId& id, ForkGuard* socket, Delivery* delivery);
 
 /** The next client of this user in *socket; clients of others are dropped. */
-Status accept_client(int listener, Descriptor* socket, Delivery* delivery);
+Status accept_client(int listener, ForkGuard* socket, Delivery* delivery);
 
 /** Process id of the other end, for messages; 0 if unknown. */
 int32_t peer_process(int socket);

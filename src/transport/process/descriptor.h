@@ -1,33 +1,30 @@
-// Ownership of one file descriptor.
+// Ownership of one file descriptor, which a forked child does not keep.
 #ifndef GQ_TRANSPORT_PROCESS_DESCRIPTOR_H
 #define GQ_TRANSPORT_PROCESS_DESCRIPTOR_H
 
-#include <unistd.h>
-
-#include <utility>
+#include "src/support/posix/fork.h"
 
 namespace gq {
 
+/** -1 in a forked child. */
 class Descriptor {
  public:
   Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    if (this != &other) reset(std::exchange(other.number_, -1));
-    return *this;
-  }
-  ~Descriptor() { reset(); }
+  explicit Descriptor(int number) { reset(number); }
 
-  int number() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
+  int number() const { return guard_.number(); }
+  bool is_open() const { return guard_.is_open(); }
   void reset(int number = -1) {
-    if (number_ >= 0) close(number_);
-    number_ = number;
+    if (is_open()) guard_.close_now();
+    if (number < 0) return;
+    ForkHold hold;
+    attach(number);
   }
+  /** Takes over a number that was made under the ForkHold that is still held; there is none yet. */
+  void attach(int number) { guard_.attach(number); }
 
  private:
-  int number_ = -1;
+  ForkGuard guard_;
 };
 
 }  // namespace gq

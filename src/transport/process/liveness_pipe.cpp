@@ -14,7 +14,7 @@ Status LivenessPipe::make(Descriptor* watched) {
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
     return system_failure(errno, "a pipe by which peers see this rank alive");
   }
-  watched->reset(ends[0]);
+  watched->attach(ends[0]);
   held_.attach(ends[1]);
   return Status();
 }

@@ -11,7 +11,7 @@ namespace gq {
 /** The rank's own end; nothing is ever written to it. A forked child does not keep it. */
 class LivenessPipe {
  public:
-  /** `watched` becomes the end to hand to the peers. */
+  /** `watched`, which is none yet, becomes the end to hand to the peers. */
   Status make(Descriptor* watched);
 
  private:

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "src/support/posix/fork.h"
 #include "src/transport/system_failure.h"
 
 namespace gq {
 
 Status Mapping::map(int descriptor, uint64_t offset_bytes, size_t size_bytes, Access access) {
+  ForkHold hold;  // of other threads, until a child does not get it
   const int protection = access == Access::read ? PROT_READ : PROT_READ | PROT_WRITE;
   void* base = mmap(nullptr, size_bytes, protection, MAP_SHARED, descriptor,
                     static_cast<off_t>(offset_bytes));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -29,6 +30,13 @@ constexpr uint32_t kOwnDescriptors = 6;
 Status check_limit(const JoinToken& join_token) {
   const uint32_t per_member = kMemberDescriptors + (join_token.rank == 0 ? 1 : 0);
   return check_descriptor_limit(kOwnDescriptors + per_member * join_token.size, join_token.size);
+}
+
+/** poll() takes no more descriptors than the process may have open by now, also where its limit was
+ *  lowered when they were. A pipe into which nothing is written has an end to read, or nothing. */
+bool has_hung_up(int liveness_pipe) {
+  char byte;
+  return liveness_pipe >= 0 && read(liveness_pipe, &byte, sizeof byte) == 0;
 }
 
 Status bootstrap_alone(Member own, GroupMembers* group) {
@@ -113,9 +121,11 @@ Status ProcessTransport::bring(const JoinToken& join_token, Member* member) {
   GQ_TRY(own_.make(join_token.size));
   GQ_TRY(liveness_pipe_.make(&member->liveness_pipe));
   member->wakeup = own_.take_wakeup_file();
-  member->memory.reset(fcntl(own_.descriptor(), F_DUPFD_CLOEXEC, 0));
-  if (member->memory.is_open()) return Status();
-  return system_failure(errno, "a second descriptor of the shared memory");
+  ForkHold hold;
+  const int second = fcntl(own_.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (second < 0) return system_failure(errno, "a second descriptor of the shared memory");
+  member->memory.attach(second);
+  return Status();
 }
 
 Status ProcessTransport::attach(const JoinToken& join_token, GroupMembers* group) {
@@ -178,9 +188,13 @@ void ProcessTransport::stop_kernels_of_all(void* self) {
 }
 
 void ProcessTransport::find_dead() {
-  if (poll(watched_.get(), size(), 0) <= 0) return;
+  const int found = poll(watched_.get(), size(), 0);
+  if (found == 0) return;
   for (uint32_t peer = 0; peer < size(); ++peer) {
-    if ((watched_[peer].revents & (POLLHUP | POLLERR | POLLNVAL)) == 0) continue;
+    const bool is_gone = found > 0
+                             ? (watched_[peer].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0
+                             : has_hung_up(watched_[peer].fd);
+    if (!is_gone) continue;
     mark_gone(peer);
     watched_[peer] = {-1, 0, 0};
     liveness_pipes_[peer].reset();

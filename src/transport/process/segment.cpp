@@ -86,8 +86,12 @@ Status commit(int file, uint64_t offset_bytes, uint64_t size_bytes) {
 }
 
 Status make_file(const char* name, uint64_t length_bytes, Descriptor* file) {
-  file->reset(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!file->is_open()) return system_failure(errno, "memfd_create for shared memory");
+  {
+    ForkHold hold;
+    const int made = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (made < 0) return system_failure(errno, "memfd_create for shared memory");
+    file->attach(made);
+  }
   if (ftruncate(file->number(), static_cast<off_t>(length_bytes)) == 0) return Status();
   return system_failure(errno, "a shared-memory file of %llu bytes",
                         static_cast<unsigned long long>(length_bytes));

@@ -28,7 +28,8 @@ inline constexpr uint32_t kProcessRanksMax = 1024;
 /** The own segment. Its length never changes, because peers would fault at the end of a file that
  * shrinks; its memory is committed before it is touched, so that a machine that is full gives a
  * status instead of a signal. Every mapping through which the owner writes is made before the file
- * is sealed against further ones; the arena's then grows. */
+ * is sealed against further ones; the arena's then grows. A forked child does not keep the file: it
+ * would keep the memory of a group that has ended. */
 class OwnSegment {
  public:
   Status make(uint32_t ranks);
@@ -69,7 +70,8 @@ struct SegmentFiles {
   Descriptor wakeup;
 };
 
-/** A peer's segment: its wakeup may be raised, everything else is read only. */
+/** A peer's segment: its wakeup may be raised, everything else is read only. A forked child does
+ *  not keep its file either. */
 class PeerSegment {
  public:
   /** Checks that `files` are what rank `rank` of `ranks` would make: kind, owner, seals, length.

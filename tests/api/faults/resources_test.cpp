@@ -75,7 +75,9 @@ TEST(Resources, ArenaDoesNotFit_BreaksTheGroupOnAllRanks) {
     return first + " | " + second;
   };
   Child rank0([&] { return take_part(0); }), rank1([&] { return take_part(1); });
-  EXPECT_TRUE(found(rank1.line(), "^NO_MEMORY: .* bytes.* \\| NO_MEMORY"));
+  EXPECT_TRUE(found(rank1.line(),
+                    "^NO_MEMORY: .* bytes.* ulimit -v allows this process [0-9]+ MiB.* "
+                    "\\| NO_MEMORY"));
   EXPECT_TRUE(found(rank0.line(), "^REMOTE_ERROR: rank 1 broke off with NO_MEMORY"));
 }
 

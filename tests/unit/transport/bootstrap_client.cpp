@@ -16,8 +16,8 @@ UniqueId read_id(const gqsgd_unique_id& bytes) {
   return id;
 }
 
-Descriptor connect_to_root(const gqsgd_unique_id& id) {
-  Descriptor socket;
+ForkGuard connect_to_root(const gqsgd_unique_id& id) {
+  ForkGuard socket;
   Delivery delivery = Delivery::not_yet;
   while (delivery != Delivery::done) {
     EXPECT_EQ(text_of(connect_to(read_id(id), &socket, &delivery)), "OK");
@@ -51,8 +51,8 @@ std::string answer_at(int socket) {
   }
 }
 
-Descriptor join_as_client(const gqsgd_unique_id& id, uint32_t rank, uint32_t size) {
-  Descriptor socket = connect_to_root(id);
+ForkGuard join_as_client(const gqsgd_unique_id& id, uint32_t rank, uint32_t size) {
+  ForkGuard socket = connect_to_root(id);
   const JoinRequest join_request = join_request_of(id, rank, size);
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);

@@ -17,7 +17,7 @@ namespace gq::test {
 UniqueId read_id(const gqsgd_unique_id& bytes);
 
 /** A connection to rank 0; returns when rank 0 listens. */
-Descriptor connect_to_root(const gqsgd_unique_id& id);
+ForkGuard connect_to_root(const gqsgd_unique_id& id);
 
 /** One packet, without descriptors. */
 void send_bytes(int socket, const void* bytes, size_t size_bytes);
@@ -25,7 +25,7 @@ void send_bytes(int socket, const void* bytes, size_t size_bytes);
 JoinRequest join_request_of(const gqsgd_unique_id& id, uint32_t rank, uint32_t size);
 
 /** A connection whose join request is sent; the descriptors of the rank are the ends of a pipe. */
-Descriptor join_as_client(const gqsgd_unique_id& id, uint32_t rank, uint32_t size);
+ForkGuard join_as_client(const gqsgd_unique_id& id, uint32_t rank, uint32_t size);
 
 /** The answer of rank 0: "NAME: sentence", or "closed". */
 std::string answer_at(int socket);

@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <unistd.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/support/clock.h"
+#include "src/transport/bootstrap/bootstrap.h"
 #include "tests/unit/transport/bootstrap_client.h"
 #include "tests/unit/transport/process_group.h"
 
@@ -20,43 +24,134 @@ TEST(BootstrapClients, RankGivesUpAsTheLastOneComes_Named) {
   Child rank0 = join(id, 0, 3, kJustJoin);
   connect_to_root(id);  // rank 0 listens
   rank0.signal(SIGSTOP);
-  const Descriptor rank1 = join_as_client(id, 1, 3);
+  const ForkGuard rank1 = join_as_client(id, 1, 3);
   Report impatient;
   impatient.status = GQSGD_TIMEOUT;
   send_bytes(rank1.number(), &impatient, sizeof impatient);
-  const Descriptor rank2 = join_as_client(id, 2, 3);
+  const ForkGuard rank2 = join_as_client(id, 2, 3);
   rank0.signal(SIGCONT);
   EXPECT_EQ(rank0.line(),
             "TIMEOUT: rank 1 gave up when its time was over, as the last of 3 ranks came; "
             "timeout_ms sets the time");
 }
 
+// More than rank 0 accepts between two looks at its clock.
+TEST(BootstrapClients, RanksInTheQueueAsTimeEnds_ToldWhy) {
+  constexpr uint32_t kRanks = 42, kClients = 40;
+  constexpr int64_t kShortMs = 300;
+  const gqsgd_unique_id id = fresh_id();
+  Child rank0 = join(id, 0, kRanks, kJustJoin, kShortMs);
+  connect_to_root(id);  // rank 0 listens
+  rank0.signal(SIGSTOP);
+  std::vector<ForkGuard> clients;
+  for (uint32_t rank = 1; rank <= kClients; ++rank) {
+    clients.push_back(join_as_client(id, rank, kRanks));
+  }
+  usleep(1000 * kShortMs);
+  rank0.signal(SIGCONT);
+  for (const ForkGuard& client : clients) {
+    const std::string line = answer_at(client.number());
+    EXPECT_TRUE(contains(line, "TIMEOUT: missing ranks: ")) << line;
+  }
+}
+
 TEST(BootstrapClients, DroppedConnection_ConnectsAgain) {
   const gqsgd_unique_id id = fresh_id();
   Child rank1 = join(id, 1, 2, kJustJoin);  // first, so that it does not hold the listener
-  Descriptor listener;
+  ForkGuard listener;
   ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
   int connections = 0;
   for (const uint64_t end_us = deadline_after_ms(10000); connections < 3 && monotonic_us() < end_us;
        usleep(1000)) {
-    Descriptor client;
+    ForkGuard client;
     Delivery delivery;
     ASSERT_EQ(text_of(accept_client(listener.number(), &client, &delivery)), "OK");
     connections += delivery == Delivery::done ? 1 : 0;
   }
   EXPECT_EQ(connections, 3);
-  listener.reset();
+  listener.close_now();
   const std::string line = rank1.line();
   EXPECT_TRUE(contains(line, "PEER_LOST: rank 1: rank 0 has died")) << line;
 }
 
+/** Rank 1 of 2; between the two steps of the bootstrap it waits for `proceed`. */
+std::string join_in_two_steps(const gqsgd_unique_id& id, Signal* proceed) {
+  std::unique_ptr<Bootstrap> bootstrap;
+  const JoinToken token{read_id(id), 1, 2, Deadline(deadline_after_ms(kTimeoutMs))};
+  EXPECT_EQ(text_of(open_bootstrap(token, &bootstrap)), "OK");
+  Member bring{Descriptor(dup(0)), Descriptor(dup(0)), Descriptor(dup(0))};
+  GroupMembers group;
+  const Status gathered = bootstrap->gather(Status(), std::move(bring), &group);
+  if (!gathered.ok() || !proceed->wait()) return "no members: " + text_of(gathered);
+  return text_of(bootstrap->conclude(Status()));
+}
+
+/** Takes the place of rank 0 up to the list of members. */
+ForkGuard send_members_of_two(const ForkGuard& listener) {
+  ForkGuard rank1;
+  Delivery delivery = Delivery::not_yet;
+  while (delivery != Delivery::done) {
+    EXPECT_EQ(text_of(accept_client(listener.number(), &rank1, &delivery)), "OK");
+  }
+  Outcome members;
+  members.rank_count = 2;
+  const int descriptors[2 * kMemberDescriptors] = {};
+  EXPECT_TRUE(send_packet(rank1.number(), &members, sizeof members, descriptors,
+                          2 * kMemberDescriptors, &delivery)
+                  .ok());
+  return rank1;
+}
+
+TEST(BootstrapClients, RootGaveUpBeforeTheReport_ReasonReturned) {
+  const gqsgd_unique_id id = fresh_id();
+  ForkGuard listener;
+  ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
+  Signal proceed;
+  Child rank1([&] { return join_in_two_steps(id, &proceed); });
+  ForkGuard connection = send_members_of_two(listener);
+  Outcome failure;
+  failure.status = GQSGD_TIMEOUT;
+  strcpy(failure.sentence, "rank 2 took nothing more");
+  send_bytes(connection.number(), &failure, sizeof failure);
+  connection.close_now();
+  proceed.send();
+  EXPECT_EQ(rank1.line(), "TIMEOUT: rank 2 took nothing more");
+}
+
+// A rank whose time is over says so, and rank 0 may have closed by then without reading that.
+TEST(BootstrapClients, RootClosedWithAReportUnread_OutcomeReturned) {
+  const gqsgd_unique_id id = fresh_id();
+  ForkGuard listener;
+  ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
+  Signal proceed;
+  proceed.send();
+  Child rank1([&] { return join_in_two_steps(id, &proceed); });
+  ForkGuard connection = send_members_of_two(listener);
+  JoinRequest join_request;
+  Packet packet{&join_request, sizeof join_request, nullptr, 0};
+  Delivery delivery = Delivery::not_yet;
+  while (delivery == Delivery::not_yet) {
+    // Its descriptors have no place here, and are lost.
+    (void)receive_packet(connection.number(), &packet, &delivery).ok();
+  }
+  pollfd report{connection.number(), POLLIN, 0};
+  ASSERT_EQ(poll(&report, 1, static_cast<int>(kTimeoutMs)), 1);
+  rank1.signal(SIGSTOP);
+  usleep(10000);  // it does not read before the connection is closed
+  const Outcome formed;
+  send_bytes(connection.number(), &formed, sizeof formed);
+  connection.close_now();
+  rank1.signal(SIGCONT);
+  EXPECT_EQ(rank1.line(), "OK");
+}
+
 TEST(BootstrapClients, FullQueueOfConnections_Named) {
   const gqsgd_unique_id id = fresh_id();
-  Descriptor listener;
+  ForkGuard listener;
   ASSERT_EQ(text_of(listen_as(read_id(id), &listener)), "OK");
   Delivery delivery = Delivery::done;
   while (delivery == Delivery::done) {
-    Descriptor closed_at_once;
+    ForkGuard closed_at_once;
     ASSERT_EQ(text_of(connect_to(read_id(id), &closed_at_once, &delivery)), "OK");
   }
   const std::string line = join(id, 1, 2, kJustJoin, 100).line();
@@ -66,7 +161,7 @@ TEST(BootstrapClients, FullQueueOfConnections_Named) {
 TEST(BootstrapClients, OtherVersions_ReportedToAllRanks) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 3, kJustJoin), rank1 = join(id, 1, 3, kJustJoin);
-  const Descriptor other = connect_to_root(id);
+  const ForkGuard other = connect_to_root(id);
   JoinRequest join_request = join_request_of(id, 2, 3);
   join_request.library_version = 10400;
   join_request.wire_version = 1;
@@ -80,7 +175,7 @@ TEST(BootstrapClients, OtherVersions_ReportedToAllRanks) {
 TEST(BootstrapClients, PendingClients_DoNotKeepRanksOut) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kExchange);
-  std::vector<Descriptor> clients;
+  std::vector<ForkGuard> clients;
   for (int i = 0; i < 300; ++i) {
     clients.push_back(connect_to_root(id));
     const std::string junk(static_cast<size_t>(i) * 7 % 300 + 1, static_cast<char>(i));
@@ -98,7 +193,7 @@ TEST(BootstrapClients, PendingClients_DoNotKeepRanksOut) {
 TEST(BootstrapClients, SilentClient_DroppedAfterTwoSeconds) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kExchange);
-  const Descriptor silent = connect_to_root(id);
+  const ForkGuard silent = connect_to_root(id);
   const uint64_t begin_us = monotonic_us();
   EXPECT_EQ(answer_at(silent.number()), "closed");
   const uint64_t waited_ms = (monotonic_us() - begin_us) / 1000;
@@ -112,7 +207,7 @@ TEST(BootstrapClients, SilentClient_DroppedAfterTwoSeconds) {
 TEST(BootstrapClients, JoinRequestWithoutDescriptors_Refused) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kExchange);
-  const Descriptor bare = connect_to_root(id);
+  const ForkGuard bare = connect_to_root(id);
   const JoinRequest join_request = join_request_of(id, 1, 2);
   send_bytes(bare.number(), &join_request, sizeof join_request);
   const std::string refused = answer_at(bare.number());
@@ -126,7 +221,7 @@ TEST(BootstrapClients, JoinRequestWithoutDescriptors_Refused) {
 std::string root_after_report(const void* bytes, size_t size_bytes) {
   const gqsgd_unique_id id = fresh_id();
   Child rank0 = join(id, 0, 2, kJustJoin);
-  const Descriptor client = join_as_client(id, 1, 2);
+  const ForkGuard client = join_as_client(id, 1, 2);
   pollfd watched{client.number(), POLLIN, 0};
   EXPECT_EQ(poll(&watched, 1, 10000), 1);  // the list of members
   send_bytes(client.number(), bytes, size_bytes);

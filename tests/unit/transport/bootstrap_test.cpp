@@ -6,7 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "src/support/clock.h"
+#include "tests/support/shared_memory.h"
 #include "tests/unit/transport/bootstrap_client.h"
 #include "tests/unit/transport/process_group.h"
 
@@ -52,6 +55,71 @@ TEST(Bootstrap, ManyRanks_Join) {
   usleep(500000);  // all of them queue up
   ranks[0].signal(SIGCONT);
   EXPECT_EQ(lines_of(ranks), std::vector<std::string>(kRanks, "joined"));
+}
+
+/** Forks a child that lives on, and then waits to be killed. */
+std::string leave_child_behind(pid_t* child, Signal* forked) {
+  if (fork() == 0) {
+    *child = getpid();
+    forked->send();
+    alarm(60);
+  }
+  for (;;) pause();
+}
+
+TEST(Bootstrap, DeadRankWithChild_SeenWhileTheGroupForms) {
+  const gqsgd_unique_id id = fresh_id();
+  Child rank0 = join(id, 0, 3, kJustJoin);
+  Signal forked;
+  SharedArray<pid_t> child(1);
+  Child rank1([&] {
+    const ForkGuard socket = join_as_client(id, 1, 3);
+    return leave_child_behind(&child[0], &forked);
+  });
+  ASSERT_TRUE(forked.wait());
+  rank1.signal(SIGKILL);
+  EXPECT_EQ(rank0.line(), "PEER_LOST: rank 1 died while the group formed");
+  EXPECT_EQ(kill(child[0], SIGKILL), 0) << "it should have lived on";
+}
+
+TEST(Bootstrap, DeadRootWithChild_LeavesNoName) {
+  const gqsgd_unique_id id = fresh_id();
+  Signal forked;
+  SharedArray<pid_t> child(1);
+  Child rank0([&] {
+    std::thread([&] {
+      std::unique_ptr<HostTransport> transport;
+      (void)create_process(id, 0, 2, kTimeoutMs, &transport);
+    }).detach();
+    connect_to_root(id).close_now();  // it listens
+    return leave_child_behind(&child[0], &forked);
+  });
+  ASSERT_TRUE(forked.wait());
+  EXPECT_NE(names_left(id), 0u);
+  rank0.signal(SIGKILL);
+  EXPECT_EQ(rank0.line(), "killed by signal 9");
+  EXPECT_EQ(names_left(id), 0u) << "a child has the listener";
+  EXPECT_EQ(kill(child[0], SIGKILL), 0) << "it should have lived on";
+}
+
+TEST(Bootstrap, ChildOfRootAndRank_HasNoSocketAndNoMemory) {
+  const gqsgd_unique_id id = fresh_id();
+  const auto held = [] {
+    return std::to_string(descriptors_of("socket:")) + " sockets, " +
+           std::to_string(descriptors_of("memfd:gqsgd")) + " files";
+  };
+  Child both([&] {
+    std::thread([&] {
+      std::unique_ptr<HostTransport> transport;
+      (void)create_process(id, 0, 3, kTimeoutMs, &transport);
+    }).detach();
+    const ForkGuard rank1 = join_as_client(id, 1, 3);
+    constexpr size_t kSockets = 3;  // the listener and two ends of a connection
+    for (int looks = 0; descriptors_of("socket:") < kSockets && looks < 5000; ++looks) usleep(1000);
+    const std::string here = held();
+    return here + " | " + Child(held).line();
+  });
+  EXPECT_EQ(both.line(), "3 sockets, 3 files | 0 sockets, 0 files");
 }
 
 TEST(Bootstrap, MissingRanks_NamedToAllInTime) {

@@ -1,6 +1,7 @@
 // What the others see when a process dies, stops, forks, executes something else or gives up.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "src/support/clock.h"
@@ -153,6 +154,40 @@ TEST(ProcessDeath, Child_MayDropTheParentsTransport) {
     return text_of(exchange(transport, 1));
   });
   EXPECT_EQ(lines_of(ranks), std::vector<std::string>(2, "OK"));
+}
+
+// Else memory of groups that have ended would last as long as the longest child.
+TEST(ProcessDeath, Child_KeepsNoMemoryOfTheGroup) {
+  const auto files = [] { return std::to_string(descriptors_of("memfd:gqsgd")); };
+  auto ranks = join_all(3, [&](HostTransport& transport) {
+    const Status first = exchange(transport, 1);
+    if (!first.ok()) return text_of(first);
+    const std::string here = files();
+    const std::string in_child = Child(files).line();
+    return here + " | " + in_child + " | " + text_of(exchange(transport, 2));
+  });
+  EXPECT_EQ(lines_of(ranks), std::vector<std::string>(3, "3 | 0 | OK"));
+}
+
+// poll() refuses more descriptors than that, and death would be seen by a timeout alone.
+TEST(ProcessDeath, KilledRank_NamedWhereTheLimitOfDescriptorsWasLowered) {
+  Signal ready;
+  auto ranks = join_all(kSize, [&](HostTransport& transport) {
+    const Status first = exchange(transport, 1);
+    if (!first.ok()) return text_of(first);
+    const rlimit none{0, 0};
+    if (setrlimit(RLIMIT_NOFILE, &none) != 0) return std::string("setrlimit failed");
+    ready.send();
+    while (transport.rank() == kVictim) pause();
+    return text_of(exchange(transport, 2));
+  });
+  for (uint32_t rank = 0; rank < kSize; ++rank) ASSERT_TRUE(ready.wait());
+  ranks[kVictim].signal(SIGKILL);
+  const auto lines = lines_of(ranks);
+  for (uint32_t rank = 0; rank < kSize; ++rank) {
+    if (rank == kVictim) continue;
+    EXPECT_TRUE(contains(lines[rank], "PEER_LOST: rank 2 has died")) << lines[rank];
+  }
 }
 
 TEST(ProcessDeath, ExecutingAnotherProgram_ClosesEverything) {

@@ -64,6 +64,15 @@ Footprint footprint() {
           entries_in("/proc/self/task", "")};
 }
 
+size_t descriptors_of(const std::string& part) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code closed;  // the folder's own, by now
+    count += contains(std::filesystem::read_symlink(entry.path(), closed), part) ? 1 : 0;
+  }
+  return count;
+}
+
 size_t names_left(const gqsgd_unique_id& id) {
   UniqueId parts{};
   EXPECT_EQ(text_of(read_unique_id(id, &parts)), "OK");

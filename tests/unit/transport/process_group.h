@@ -40,6 +40,9 @@ struct Footprint {
 };
 Footprint footprint();
 
+/** Descriptors of this process for files whose names contain `part`. */
+size_t descriptors_of(const std::string& part);
+
 /** Sockets and files on this machine that bear the name in `id`. */
 size_t names_left(const gqsgd_unique_id& id);
 
