@@ -322,8 +322,8 @@ class Values {
         by_load_(prefetches == Prefetches::by_load),
         signs_(site, range.first_value) {}
 
-  /** Prefetches, with a tile, `count` of the values that are read after it, from `first` of them on.
-   *  A rotation's are read at once. */
+  /** Prefetches, with a tile, `count` of the values that are read after it, from `first` of them
+   *  on. A rotation's are read at once. */
   GQ_INLINE void prefetch(const Tile& tile, uint32_t first, uint32_t count) const {
     const size_t ahead = rotated_ ? kRotationValues : kValuesAhead;
     prefetch_elements<kFirstCache>(values_, dtype_, tile.offset + ahead + first, count);
