@@ -1,5 +1,5 @@
 // Handles fork(): the library detects that it runs in the child, and the child does not keep open
-// the descriptors by which peers see that the parent is alive.
+// the parent's descriptors: memory of a group, and those by which peers see that it is alive.
 #ifndef GQ_SUPPORT_POSIX_FORK_H
 #define GQ_SUPPORT_POSIX_FORK_H
 
